@@ -1,0 +1,2 @@
+// Package tokenize turns text into the token ids of a model, in pure Go.
+package tokenize
