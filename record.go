@@ -1,0 +1,75 @@
+package expediter
+
+import "time"
+
+// Record is the account of one accepted request. Exactly one is made for
+// every request whose caller was authenticated and whose body was valid,
+// whatever became of it. It holds no prompt, completion or key.
+type Record struct {
+	ID       string    // the gateway's request id, also sent upstream as X-Request-Id
+	Time     time.Time // when the request's head arrived
+	Endpoint string    // "chat" or "completions"
+	Stream   bool
+
+	Tenant  string // opaque tenant id
+	Tier    int
+	Model   string // the name the client asked for
+	Served  string // the name the replica was asked for
+	Pool    string
+	Adapter string // LoRA adapter, or empty
+
+	Replica    string // the last replica tried
+	Generation uint64 // its generation at dispatch
+	Attempts   int    // requests sent to replicas
+
+	Input       int  // prompt tokens
+	Cached      int  // prompt tokens the engine reported as cached
+	Predicted   int  // prompt tokens the prefix map expected to be cached on the chosen replica
+	Output      int  // generated tokens
+	Estimated   bool // Input or Output is the gateway's own count, not the engine's
+	Approximate bool // the pool's tokenizer is not the model's own
+
+	Reserved int64 // priced tokens reserved before dispatch
+	Charged  int64 // priced tokens charged at settlement
+
+	QueueWait time.Duration // from arrival in admission to dispatch
+	TTFT      time.Duration // from Time to the first content token sent; zero if none was
+	TPOT      time.Duration // mean time per output token after the first; zero below two tokens
+	Total     time.Duration // from Time to the end
+
+	Status       Status
+	HTTPStatus   int    // status sent to the client; 499 if it left before one was
+	FinishReason string // as the engine said, for the last choice
+	EndedBy      Party
+	Error        string // a short reason without addresses or text of the request; empty on success
+}
+
+// Status is the final state of a request.
+type Status string
+
+// The final states of a request.
+const (
+	StatusOK        Status = "ok"               // complete answer delivered
+	StatusRefused   Status = "refused"          // quota, admission or the engine said no; nothing was generated
+	StatusCancelled Status = "client_cancelled" // the client left
+	StatusTruncated Status = "truncated"        // the stream broke after the first token
+	StatusFailed    Status = "failed"           // no replica could answer
+	StatusStalled   Status = "client_stalled"   // the client stopped reading
+	StatusPanicked  Status = "panicked"         // a programming error was contained
+)
+
+// Party names who ended a request.
+type Party string
+
+// Those who can end a request.
+const (
+	ByEngine  Party = "engine"  // finish reason, or the engine's own error
+	ByClient  Party = "client"  // hung up or stopped reading
+	ByGateway Party = "gateway" // refused, timed out, drained
+)
+
+// Sink takes finished Records. Write must not block; the Record belongs to
+// the sink from then on. Write is called from many goroutines at once.
+type Sink interface {
+	Write(*Record)
+}
