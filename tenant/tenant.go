@@ -130,15 +130,29 @@ func (t *Tenant) Validate() error {
 	check(!slices.Contains(t.Models, ""), "Models", "want no empty name")
 	check(!slices.Contains(t.AllowFields, ""), "AllowFields", "want no empty name")
 	check(t.Limit.Concurrency >= 0, "Limit.Concurrency", "is %d, want at least 0", t.Limit.Concurrency)
+	errs = append(errs, checkWindows(t.Limit.Windows)...)
+	return errors.Join(errs...)
+}
+
+// checkWindows returns all that would make a quota.Store refuse every
+// request under these windows.
+func checkWindows(windows []quota.Window) (errs []error) {
+	check := func(ok bool, field, want string, args ...any) {
+		if !ok {
+			errs = append(errs, &FieldError{Field: "Limit.Windows" + field, Want: fmt.Sprintf(want, args...)})
+		}
+	}
+	check(len(windows) <= quota.MaxWindows, "", "has %d, want at most %d", len(windows), quota.MaxWindows)
 	names := make(map[string]bool)
-	for i, w := range t.Limit.Windows {
-		at := fmt.Sprintf("Limit.Windows[%d].", i)
-		check(w.Name != "" && !names[w.Name], at+"Name", "is %q, want a name no other window has", w.Name)
+	for i, w := range windows {
+		at := fmt.Sprintf("[%d].", i)
+		check(w.Name != "" && len(w.Name) <= 128 && !names[w.Name], at+"Name",
+			"is %.128q, want 1 to 128 bytes that no other window has", w.Name)
 		check(w.Rate >= 0 && w.Rate <= math.MaxFloat64, at+"Rate", "is %v, want tokens per second, at least 0", w.Rate)
-		check(w.Burst >= 0, at+"Burst", "is %d, want at least 0", w.Burst)
+		check(w.Burst >= 0 && w.Burst <= quota.MaxTokens, at+"Burst", "is %d, want 0 to %d", w.Burst, int64(quota.MaxTokens))
 		names[w.Name] = true
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 func validID(id string) bool {

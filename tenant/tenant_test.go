@@ -83,12 +83,21 @@ func TestValidate(t *testing.T) {
 		{"Limit.Windows[1].Name", tenant.Tenant{ID: "a", Limit: quota.Limit{Windows: []quota.Window{{Name: "m"}, {Name: "m"}}}}},
 		{"Limit.Windows[0].Rate", tenant.Tenant{ID: "a", Limit: quota.Limit{Windows: []quota.Window{{Name: "m", Rate: math.NaN()}}}}},
 		{"Limit.Windows[0].Burst", tenant.Tenant{ID: "a", Limit: quota.Limit{Windows: []quota.Window{{Name: "m", Burst: -1}}}}},
+		{"Limit.Windows[0].Burst", tenant.Tenant{ID: "a", Limit: quota.Limit{Windows: []quota.Window{{Name: "m", Burst: 1<<53 + 1}}}}},
+		{"Limit.Windows[0].Name", tenant.Tenant{ID: "a", Limit: quota.Limit{Windows: []quota.Window{{Name: strings.Repeat("m", 129)}}}}},
 	}
 	for _, tt := range tests {
 		err := tt.t.Validate()
 		if err == nil || !strings.HasPrefix(err.Error(), "tenant: "+tt.field+": ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Validate(%+v) = %v, want one error about %s", tt.t, err, tt.field)
 		}
+	}
+	many := tenant.Tenant{ID: "a"}
+	for i := range quota.MaxWindows + 1 {
+		many.Limit.Windows = append(many.Limit.Windows, quota.Window{Name: string(rune('a' + i))})
+	}
+	if err := many.Validate(); err == nil || !strings.HasPrefix(err.Error(), "tenant: Limit.Windows: has 17") {
+		t.Errorf("Validate of 17 windows = %v", err)
 	}
 	all := tenant.Tenant{Tier: -1, Weight: -1}
 	if err := all.Validate(); strings.Count(err.Error(), "\n") != 2 {
