@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,11 +111,14 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var reports []string
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
 			done <- k.Watch(ctx, tenant.WatchConfig{Path: path, Interval: 4 * time.Second, Report: func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
 				reports = append(reports, fmt.Sprint(err))
 			}})
 		}()
@@ -128,6 +132,8 @@ func TestWatch(t *testing.T) {
 			if (errA == nil) != wantA || (errB == nil) != wantB {
 				t.Errorf("%s: a %v, b %v, want a valid %v, b valid %v", step, errA, errB, wantA, wantB)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if got := strings.Join(reports, "; "); !strings.Contains(got, wantReport) || (wantReport == "") != (got == "") {
 				t.Errorf("%s: reported %q, want %q", step, got, wantReport)
 			}
