@@ -1,0 +1,278 @@
+package vllm
+
+// chunkParser reads the fields of a Chunk.
+type chunkParser struct {
+	chunkLexer
+	c *Chunk
+
+	// {"object":"error"} has the error's fields at the top.
+	objectIsError      bool
+	topMessage, topTyp []byte
+	topCode            int
+}
+
+func (p *chunkParser) top() {
+	if p.peek() != '{' {
+		if p.skip(); p.err == nil {
+			p.fail(ErrChunkObject)
+		}
+		return
+	}
+	for ok := p.open(); ok; ok = p.more() {
+		p.topField()
+	}
+	if p.peek() != 0 || p.pos < len(p.data) {
+		p.fail(ErrChunkSyntax)
+	}
+	if p.objectIsError && !p.c.Error {
+		p.c.Error = true
+		p.c.ErrorMessage, p.c.ErrorType, p.c.ErrorCode = p.topMessage, p.topTyp, p.topCode
+	}
+}
+
+func (p *chunkParser) topField() {
+	comma := p.comma
+	switch string(p.key()) {
+	case "id":
+		p.c.ID = p.text()
+	case "model":
+		p.model()
+	case "object":
+		p.objectIsError = string(p.text()) == "error"
+	case "choices":
+		p.choices()
+	case "usage":
+		start := p.key0
+		p.usage()
+		p.usageSpan(comma, start)
+	case "error":
+		p.error()
+	case "message":
+		p.topMessage = p.text()
+	case "type":
+		p.topTyp = p.text()
+	case "code":
+		p.topCode = p.count()
+	default:
+		p.skip()
+	}
+}
+
+// text reads a value and returns it if it is a string, nil if not.
+func (p *chunkParser) text() []byte {
+	if p.peek() == '"' {
+		return p.str()
+	}
+	p.skip()
+	return nil
+}
+
+// filled reads a value and reports whether it is a string, an array or an
+// object that is not empty.
+func (p *chunkParser) filled() bool {
+	switch c := p.peek(); c {
+	case '"':
+		raw, _ := p.rawString()
+		return len(raw) > 0
+	case '{', '[':
+		start := p.pos
+		p.skip()
+		end := p.pos
+		if p.err != nil {
+			return false
+		}
+		p.pos = start + 1
+		empty := p.peek() == c+2
+		p.pos = end
+		return !empty
+	}
+	p.skip()
+	return false
+}
+
+func (p *chunkParser) model() {
+	p.c.Model, p.c.ModelStart, p.c.ModelEnd = nil, 0, 0
+	if p.peek() != '"' {
+		p.skip()
+		return
+	}
+	start := p.pos
+	p.c.Model = p.str()
+	p.c.ModelStart, p.c.ModelEnd = start, p.pos
+}
+
+func (p *chunkParser) choices() {
+	c := p.c
+	c.Choices, c.Content, c.ToolCall, c.Role = 0, false, false, false
+	c.FinishReason, c.Finished = nil, c.Finished[:0]
+	if p.peek() != '[' {
+		p.skip()
+		return
+	}
+	for ok := p.open(); ok; ok = p.more() {
+		c.Choices++
+		p.choice()
+	}
+}
+
+// said is what one message, whole or in part, holds.
+type said struct{ content, tool, role bool }
+
+func (p *chunkParser) choice() {
+	if p.peek() != '{' {
+		p.skip()
+		return
+	}
+	var (
+		index          int
+		text           bool
+		delta, message said
+		reason         []byte
+	)
+	for ok := p.open(); ok; ok = p.more() {
+		switch string(p.key()) {
+		case "index":
+			index = p.count()
+		case "text":
+			text = p.filled()
+		case "delta":
+			delta = p.said()
+		case "message":
+			message = p.said()
+		case "finish_reason":
+			reason = p.text()
+		default:
+			p.skip()
+		}
+	}
+	c := p.c
+	c.Content = c.Content || text || delta.content || message.content
+	c.ToolCall = c.ToolCall || delta.tool || message.tool
+	c.Role = c.Role || delta.role || message.role
+	if len(reason) > 0 {
+		c.FinishReason = reason
+		c.Finished = append(c.Finished, Finish{Index: index, Reason: reason})
+	}
+}
+
+func (p *chunkParser) said() said {
+	if p.peek() != '{' {
+		p.skip()
+		return said{}
+	}
+	var content, reasoning, thought, refusal, audio, tools, function, role bool
+	for ok := p.open(); ok; ok = p.more() {
+		switch string(p.key()) {
+		case "content":
+			content = p.filled()
+		case "reasoning":
+			reasoning = p.filled()
+		case "reasoning_content":
+			thought = p.filled()
+		case "refusal":
+			refusal = p.filled()
+		case "audio":
+			audio = p.filled()
+		case "tool_calls":
+			tools = p.filled()
+		case "function_call":
+			function = p.filled()
+		case "role":
+			role = len(p.text()) > 0
+		default:
+			p.skip()
+		}
+	}
+	return said{
+		content: content || reasoning || thought || refusal || audio,
+		tool:    tools || function,
+		role:    role,
+	}
+}
+
+func (p *chunkParser) usage() {
+	p.c.Usage = Usage{}
+	if p.peek() != '{' {
+		p.skip()
+		return
+	}
+	u := Usage{Present: true}
+	for ok := p.open(); ok; ok = p.more() {
+		switch string(p.key()) {
+		case "prompt_tokens":
+			u.Prompt = p.count()
+		case "completion_tokens":
+			u.Completion = p.count()
+		case "prompt_tokens_details":
+			u.Cached = p.cached()
+		default:
+			p.skip()
+		}
+	}
+	p.c.Usage = u
+}
+
+func (p *chunkParser) cached() int {
+	if p.peek() != '{' {
+		p.skip()
+		return 0
+	}
+	n := 0
+	for ok := p.open(); ok; ok = p.more() {
+		if string(p.key()) == "cached_tokens" {
+			n = p.count()
+		} else {
+			p.skip()
+		}
+	}
+	return n
+}
+
+// usageSpan finds what to cut so that the object stays one: the field and
+// the comma after it, or the one before it if it is the last.
+func (p *chunkParser) usageSpan(comma, start int) {
+	if p.err != nil {
+		return
+	}
+	p.c.UsageStart, p.c.UsageEnd = start, p.pos
+	switch {
+	case p.peek() == ',':
+		p.c.UsageEnd = p.pos + 1
+	case comma >= 0:
+		p.c.UsageStart = comma
+	}
+}
+
+// error reads the value of the error field. null and false are none, nor is
+// an empty string.
+func (p *chunkParser) error() {
+	c := p.c
+	c.Error, c.ErrorCode, c.ErrorMessage, c.ErrorType = false, 0, nil, nil
+	switch p.peek() {
+	case '{':
+		c.Error = true
+	case '"':
+		c.ErrorMessage = p.str()
+		c.Error = len(c.ErrorMessage) > 0
+		return
+	case 'n', 'f':
+		p.scalar()
+		return
+	default:
+		c.Error = true
+		p.skip()
+		return
+	}
+	for ok := p.open(); ok; ok = p.more() {
+		switch string(p.key()) {
+		case "message":
+			c.ErrorMessage = p.text()
+		case "type":
+			c.ErrorType = p.text()
+		case "code":
+			c.ErrorCode = p.count()
+		default:
+			p.skip()
+		}
+	}
+}

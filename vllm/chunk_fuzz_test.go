@@ -1,0 +1,41 @@
+package vllm_test
+
+import (
+	"testing"
+
+	"github.com/expediterhq/expediter/vllm"
+)
+
+func FuzzChunk(f *testing.F) {
+	for _, tt := range chunkTests {
+		f.Add([]byte(tt.data))
+	}
+	for _, s := range chunkSeeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var c vllm.Chunk
+		checkChunk(t, &c, data)
+		// What an earlier chunk held must not show in a later one.
+		checkChunk(t, &c, []byte(`{"model":"m"}`))
+		checkChunk(t, &c, data)
+	})
+}
+
+// chunkSeeds are texts that are near JSON, or JSON of odd shapes.
+var chunkSeeds = []string{
+	"", " ", "[DONE]", " [DONE]\r\n", "[DONE", "null", "[]", `"x"`, "{}", "{ }", "{}x", "{}{}", "{,}", `{"a":1,}`,
+	`{"a"}`, `{"a":}`, `{"a":[1,]}`, `{"a":[}`, `{"a":{]}`, `{"a":tru}`, `{"a":nul}`, `{"a":01}`, `{"a":-}`, `{"a":1.}`,
+	`{"a":1e}`, `{"a":1e+}`, `{"a":-0.5E-7}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u12G4"}`, "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}",
+	`{"id":"\ud83d\ude00","model":"\ud800x\udc00\u0041"}`, `{"mod\u0065l":"x\/y","MODEL":"z"}`, `{"model":"a","model":"b"}`,
+	`{"model":"a","model":1}`, "{\"\xff\":1,\"id\":\"\xffa\\n\xfe\"}", "\ufeff{}", "{}\x00", "{\"a\":\x00}",
+	`{"usage":null}`, `{"usage":{}}`, `{"usage":[],"a":1}`, `{"a":1 , "usage":{"prompt_tokens":1} }`, `{"usage":{} ,"usage":{}}`,
+	`{"usage":{"prompt_tokens":-5,"completion_tokens":1e300,"prompt_tokens_details":{"cached_tokens":1e999}}}`,
+	`{"usage":{"prompt_tokens":12.9,"completion_tokens":"7","prompt_tokens_details":null}}`,
+	`{"usage":{"prompt_tokens":9999999999,"completion_tokens":2147483648,"prompt_tokens_details":{"cached_tokens":-0}}}`,
+	`{"choices":null}`, `{"choices":{}}`, `{"choices":[null,1,"x",[],{}]}`, `{"choices":[{"delta":null,"finish_reason":""}]}`,
+	`{"choices":[{"delta":{"content":"x"}}],"choices":[]}`, `{"choices":[{"delta":{"content":"x"},"delta":{}}]}`,
+	`{"choices":[{"delta":{"content":"x","content":null,"tool_calls":[ ],"function_call":{ }}}]}`,
+	`{"error":null}`, `{"error":false}`, `{"error":true}`, `{"error":0}`, `{"error":""}`, `{"error":[]}`, `{"error":{}}`,
+	`{"error":{"message":"a"},"error":"b"}`, `{"object":"error","error":null,"message":"m","code":"400"}`,
+}
