@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// generate serves both generation routes.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, chat bool) {
+	s.led.count(r.URL.Path)
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client left while sending
+	}
+	c := &call{wake: make(chan struct{}, 1), created: time.Now().Unix()}
+	c.entry = s.led.add(Received{
+		Path: r.URL.Path, Header: r.Header.Clone(), Body: data, RemoteAddr: r.RemoteAddr, Arrived: time.Now(),
+	})
+	defer func() { c.entry.update(func(e *Received) { e.Ended = time.Now() }) }()
+	if bad := s.accept(c, r, data, chat); bad != nil {
+		c.entry.update(func(e *Received) { e.Status = bad.status })
+		writeError(w, bad)
+		return
+	}
+	switch err := s.submit(c); {
+	case errors.Is(err, errShutdown):
+		for i := range c.choices {
+			c.push(event{choice: i, reason: Aborted, empty: true})
+		}
+		if c.req.Stream {
+			s.refuseStream(w, c)
+			return
+		}
+	case err != nil:
+		writeError(w, badRequest("input_tokens", "%v", err))
+		return
+	}
+	if c.req.Stream {
+		s.stream(w, r, c)
+	} else {
+		s.answer(w, r, c)
+	}
+}
+
+// accept parses and checks a request and plans its sequences.
+func (s *Server) accept(c *call, r *http.Request, data []byte, chat bool) *apiError {
+	if mt, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mt != "application/json" {
+		return &apiError{http.StatusBadRequest, "Bad Request", "", "content type is not application/json"}
+	}
+	req, bad := parse(data, chat)
+	if bad != nil {
+		return bad
+	}
+	c.req = req
+	if bad := s.resolve(c); bad != nil {
+		return bad
+	}
+	prompts, bad := s.prompts(req)
+	if bad != nil {
+		return bad
+	}
+	if bad := s.checkLength(req, prompts); bad != nil {
+		return bad
+	}
+	c.id = "cmpl-"
+	if chat {
+		c.id = "chatcmpl-"
+	}
+	c.id += requestID(r, req)
+	s.prepare(c, prompts)
+	c.entry.update(func(e *Received) {
+		e.ID, e.Stream, e.PromptTokens, e.Choices = c.id, req.Stream, c.prompt, len(c.choices)
+		if req.Model != nil {
+			e.Model = *req.Model
+		}
+	})
+	return nil
+}
+
+func requestID(r *http.Request, b *body) string {
+	if id := r.Header.Get("X-Request-Id"); id != "" {
+		return id
+	}
+	if b.RequestID != "" {
+		return b.RequestID
+	}
+	return fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+}
+
+// answer serves a request that does not stream.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) {
+	for open := len(c.choices); open > 0; {
+		events, err := c.take(r.Context(), nil)
+		if err != nil {
+			s.left(c)
+			return
+		}
+		for _, ev := range events {
+			ch := &c.choices[ev.choice]
+			if ch.reason != "" {
+				continue
+			}
+			if !ev.empty {
+				ch.body = ch.piece(ch.body, ch.sent)
+				ch.sent++
+			}
+			if ev.reason != "" {
+				ch.reason = ev.reason
+				open--
+			}
+		}
+	}
+	s.finished(c)
+	w.Header().Set("Content-Type", "application/json")
+	out := s.appendAnswer(nil, c)
+	c.entry.update(func(e *Received) { e.Status, e.Sent = http.StatusOK, c.generated() })
+	_, _ = w.Write(out)
+}
+
+// left notes that the client has gone and ends the request in the engine.
+func (s *Server) left(c *call) {
+	c.entry.update(func(e *Received) { e.Aborted, e.Reason = time.Now(), Aborted })
+	s.abort(c)
+}
+
+// finished notes that the engine is done with the request.
+func (s *Server) finished(c *call) {
+	s.led.gone(c)
+	c.entry.update(func(e *Received) { e.Reason = c.choices[len(c.choices)-1].reason })
+}
+
+// stream serves a streaming request: the head at once, then one event per
+// generated token.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) {
+	st := s.openStream(w, c)
+	var events []event
+	for open := len(c.choices); open > 0; {
+		var err error
+		if events, err = c.take(r.Context(), events); err != nil {
+			s.left(c)
+			return
+		}
+		for _, ev := range events {
+			ch := &c.choices[ev.choice]
+			if ch.reason != "" {
+				continue
+			}
+			if ev.reason != "" {
+				open--
+			}
+			if err := st.token(ch, ev); err != nil {
+				s.left(c)
+				return
+			}
+		}
+	}
+	s.finished(c)
+	if st.final {
+		if err := st.usage(); err != nil {
+			return
+		}
+	}
+	_ = st.send([]byte("[DONE]"))
+}
+
+// refuseStream is the stream of a replica that is shutting down: it ends
+// without a finish reason.
+func (s *Server) refuseStream(w http.ResponseWriter, c *call) {
+	st := s.openStream(w, c)
+	if c.req.chat {
+		for i := range c.choices {
+			_ = st.role(&c.choices[i])
+		}
+	}
+	_ = st.send([]byte("[DONE]"))
+}
