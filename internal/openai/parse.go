@@ -14,12 +14,10 @@ func Parse(body []byte, kind Kind, lim Limits) (*Request, error) {
 	var names [48][]byte
 	p := parser{
 		scanner: scanner{b: body, lim: lim.filled(), names: names[:0]},
-		r: &Request{
-			Kind: kind, Body: body, N: 1, MaxTokens: -1, maxTokens: -1, maxCompletion: -1,
-			Fields: make([]Field, 0, 12),
-		},
-		at: -1,
+		r:       &Request{Kind: kind, Body: body, N: 1, MaxTokens: -1, maxTokens: -1, maxCompletion: -1},
+		at:      -1,
 	}
+	p.r.Fields = p.r.few[:0]
 	if err := p.document(); err != nil {
 		return nil, err
 	}
@@ -191,7 +189,7 @@ func (p *parser) finish() *Error {
 		// With echo a completion request may generate nothing at all.
 		if m.value == 0 && (r.Kind == Chat || !r.Echo) {
 			p.param = m.name
-			return p.refuse(CodeInvalidValue, "a whole number from 1 to "+strconv.Itoa(MaxLimit))
+			return p.refuse(CodeInvalidValue, wholeFrom1(MaxLimit))
 		}
 		r.MaxTokens, r.MaxField = m.value, m.name
 	}
@@ -282,16 +280,17 @@ func (p *parser) whole(dst *int, low, high int) *Error {
 	if err != nil {
 		return err
 	}
-	expected := "a whole number from " + strconv.Itoa(max(low, 1)) + " to " + strconv.Itoa(high)
 	if !ok {
-		return p.wrongType(expected)
+		return p.wrongType(wholeFrom1(high))
 	}
 	if v < int64(low) || v > int64(high) {
-		return p.refuse(CodeInvalidValue, expected)
+		return p.refuse(CodeInvalidValue, wholeFrom1(high))
 	}
 	*dst = int(v)
 	return nil
 }
+
+func wholeFrom1(high int) string { return "a whole number from 1 to " + strconv.Itoa(high) }
 
 // flag reads a boolean or null.
 func (p *parser) flag(dst *bool) *Error {

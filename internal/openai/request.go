@@ -60,6 +60,7 @@ type Request struct {
 
 	maxTokens, maxCompletion int // each field's own value, -1 if absent
 	options                  streamOptions
+	few                      [12]Field // backing of Fields for bodies of ordinary size
 }
 
 // Field is one top-level field of a body.
