@@ -12,17 +12,19 @@ type chunkParser struct {
 }
 
 func (p *chunkParser) top() {
-	if p.peek() != '{' {
-		if p.skip(); p.err == nil {
-			p.fail(ErrChunkObject)
+	isObject := p.peek() == '{'
+	if isObject {
+		for ok := p.open(); ok; ok = p.more() {
+			p.topField()
 		}
-		return
+	} else {
+		p.skip()
 	}
-	for ok := p.open(); ok; ok = p.more() {
-		p.topField()
-	}
-	if p.peek() != 0 || p.pos < len(p.data) {
+	if p.peek(); p.pos < len(p.data) {
 		p.fail(ErrChunkSyntax)
+	}
+	if !isObject {
+		p.fail(ErrChunkObject)
 	}
 	if p.objectIsError && !p.c.Error {
 		p.c.Error = true

@@ -24,7 +24,7 @@ func FuzzChunk(f *testing.F) {
 
 // chunkSeeds are texts that are near JSON, or JSON of odd shapes.
 var chunkSeeds = []string{
-	"", " ", "[DONE]", " [DONE]\r\n", "[DONE", "null", "[]", `"x"`, "{}", "{ }", "{}x", "{}{}", "{,}", `{"a":1,}`,
+	"", " ", "[DONE]", " [DONE]\r\n", "[DONE", "null", "[]", "0A0", "1 2", `"x"`, "{}", "{ }", "{}x", "{}{}", "{,}", `{"a":1,}`,
 	`{"a"}`, `{"a":}`, `{"a":[1,]}`, `{"a":[}`, `{"a":{]}`, `{"a":tru}`, `{"a":nul}`, `{"a":01}`, `{"a":-}`, `{"a":1.}`,
 	`{"a":1e}`, `{"a":1e+}`, `{"a":-0.5E-7}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"\u12G4"}`, "{\"a\":\"\n\"}", "{\"a\":\"\xff\"}",
 	`{"id":"\ud83d\ude00","model":"\ud800x\udc00\u0041"}`, `{"mod\u0065l":"x\/y","MODEL":"z"}`, `{"model":"a","model":"b"}`,

@@ -1,6 +1,9 @@
 package vllm_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -85,5 +88,196 @@ func TestChunkDepth(t *testing.T) {
 				t.Errorf("%d of %s: Parse = %v", n, bracket, err)
 			}
 		}
+	}
+}
+
+// TestChunkGenerated compares with encoding/json on objects made of the
+// fields that a Chunk looks at, in any order and place, with values of every
+// kind, and on the same objects with one byte changed.
+func TestChunkGenerated(t *testing.T) {
+	rounds := 20000
+	if testing.Short() {
+		rounds = 2000
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var c vllm.Chunk
+	for range rounds {
+		data := appendObject(nil, rng, 0)
+		checkChunk(t, &c, data)
+		data[rng.IntN(len(data))] = `"{}[],:\0 e-.u1`[rng.IntN(15)]
+		checkChunk(t, &c, data)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+var chunkKeys = []string{
+	"id", "model", "object", "choices", "usage", "error", "message", "type", "code", "index", "text", "delta", "finish_reason",
+	"content", "reasoning", "reasoning_content", "refusal", "audio", "tool_calls", "function_call", "role",
+	"prompt_tokens", "completion_tokens", "prompt_tokens_details", "cached_tokens", `mod\u0065l`, "Model", "", "x",
+}
+
+// plausible is what usually stands under a key.
+var plausible = map[string]string{
+	"choices": "[", "usage": "{", "delta": "{", "message": "{", "prompt_tokens_details": "{", "error": "{",
+	"tool_calls": "[", "index": "0", "code": "0", "prompt_tokens": "0", "completion_tokens": "0", "cached_tokens": "0",
+}
+
+func appendObject(b []byte, rng *rand.Rand, depth int) []byte {
+	b = append(b, '{')
+	for i := range rng.IntN(6) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendSpace(b, rng)
+		key := chunkKeys[rng.IntN(len(chunkKeys))]
+		b = append(b, `"`+key+`"`...)
+		b = append(appendSpace(b, rng), ':')
+		kind := plausible[key]
+		if kind == "" {
+			kind = `"`
+		}
+		if rng.IntN(5) == 0 {
+			kind = []string{"[", "{", `"`, "0", "n"}[rng.IntN(5)]
+		}
+		b = appendSpace(appendValue(b, rng, kind, depth+1), rng)
+	}
+	return append(b, '}')
+}
+
+func appendSpace(b []byte, rng *rand.Rand) []byte {
+	if rng.IntN(8) == 0 {
+		b = append(b, " \t\r\n"[rng.IntN(4)])
+	}
+	return b
+}
+
+func appendValue(b []byte, rng *rand.Rand, kind string, depth int) []byte {
+	pick := func(of ...string) []byte { return append(b, of[rng.IntN(len(of))]...) }
+	switch {
+	case kind == "{" && depth < 6:
+		return appendObject(b, rng, depth)
+	case kind == "[" && depth < 6:
+		b = append(b, '[')
+		for i := range rng.IntN(4) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendValue(b, rng, []string{"{", "{", "{", `"`, "["}[rng.IntN(5)], depth+1)
+		}
+		return append(b, ']')
+	case kind == "0":
+		return pick("0", "1", "17", "-3", "2.75", "1e2", "1E+20", "-1e-5", "4294967296", "999999999", "1234567890", "123456789012345678901234567890123456789012")
+	case kind == "n":
+		return pick("null", "true", "false")
+	}
+	return pick(`""`, `"a"`, `"stop"`, `"error"`, `"\n"`, `"\ud83d\ude00 \"x\""`, `"\ud83dx"`, "\"\xff\"", `"twelve bytes\\ and more"`, `"日本語テキスト"`)
+}
+
+func TestChunkAllocations(t *testing.T) {
+	var c vllm.Chunk
+	data := []byte(`{"id":"\u0061","model":"m","choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":"stop"}],` +
+		`"usage":{"prompt_tokens":1800,"completion_tokens":1e3},"error":{"message":"a\nb","code":1234567890}}`)
+	if err := c.Parse(data); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = c.Parse(data) }); n != 0 {
+		t.Errorf("Parse allocates %v times", n)
+	}
+}
+
+func TestChunkErrors(t *testing.T) {
+	tests := []struct {
+		name, data   string
+		code         int
+		message, typ string
+	}{
+		{"C5 object", `{"error":{"message":"EngineCore died","type":"InternalServerError","param":null,"code":500}}`, 500, "EngineCore died", "InternalServerError"},
+		{"C8 flat", `{"object":"error","message":"too long","type":"BadRequestError","param":null,"code":400}`, 400, "too long", "BadRequestError"},
+		{"C8 flat, other order", `{"code":400,"message":"too long","type":"BadRequestError","object":"error"}`, 400, "too long", "BadRequestError"},
+		{"text", `{"error":"Unauthorized"}`, 0, "Unauthorized", ""},
+		{"code is text", `{"error":{"message":"m","code":"context_length_exceeded"}}`, 0, "m", ""},
+		{"escapes", `{"error":{"message":"a\n\"b\"","code":404}}`, 404, "a\n\"b\"", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var c vllm.Chunk
+			if err := c.Parse([]byte(tt.data)); err != nil {
+				t.Fatal(err)
+			}
+			if !c.Error || c.ErrorCode != tt.code || string(c.ErrorMessage) != tt.message || string(c.ErrorType) != tt.typ {
+				t.Errorf("Error = %v, code %d, message %q, type %q", c.Error, c.ErrorCode, c.ErrorMessage, c.ErrorType)
+			}
+			if c.FirstToken() {
+				t.Error("an error counts as first token")
+			}
+		})
+	}
+}
+
+func TestChunkFirstToken(t *testing.T) {
+	want := map[string]bool{"role": false, "usage": false, "usage first": false}
+	for _, tt := range chunkTests {
+		var c vllm.Chunk
+		if err := c.Parse([]byte(tt.data)); err != nil {
+			t.Fatal(err)
+		}
+		if _, not := want[tt.name]; c.FirstToken() == not {
+			t.Errorf("%s: FirstToken = %v", tt.name, c.FirstToken())
+		}
+	}
+}
+
+func TestFinishes(t *testing.T) {
+	for _, n := range []int{1, 2, 64, 65, 300} {
+		var f vllm.Finishes
+		for _, i := range rand.New(rand.NewPCG(3, uint64(n))).Perm(n) {
+			if f.All(n) {
+				t.Fatalf("%d choices: all finished before %d did", n, i)
+			}
+			var c vllm.Chunk
+			data := fmt.Sprintf(`{"choices":[{"index":%d,"finish_reason":"stop"},{"index":999999999,"finish_reason":"stop"}]}`, i)
+			if err := c.Parse([]byte(data)); err != nil {
+				t.Fatal(err)
+			}
+			f.Add(&c)
+			f.Add(&c)
+		}
+		if !f.All(n) {
+			t.Errorf("%d choices: not all have finished", n)
+		}
+	}
+}
+
+func BenchmarkChunk(b *testing.B) {
+	for _, tt := range chunkTests {
+		b.Run(strings.ReplaceAll(tt.name, " ", "_"), func(b *testing.B) {
+			var c vllm.Chunk
+			data := []byte(tt.data)
+			b.SetBytes(int64(len(data)))
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = c.Parse(data)
+			}
+		})
+	}
+}
+
+func BenchmarkChunkEncodingJSON(b *testing.B) {
+	type chunk struct {
+		ID, Model string
+		Choices   []struct {
+			Index        int
+			Delta        struct{ Content string }
+			FinishReason *string `json:"finish_reason"`
+		}
+	}
+	data := []byte(chunkTests[1].data)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var c chunk
+		_ = json.Unmarshal(data, &c)
 	}
 }
