@@ -1,0 +1,52 @@
+package prefix
+
+// Observe compares a belief with what the engine did: when a request was
+// sent the slot was believed to hold its first predicted blocks, and the
+// engine then found cached of them. A contradiction is an answer below half
+// of what was predicted.
+//
+// The third contradiction in a row withdraws everything that was not added
+// since the first: the cache was cleared. A smaller shortfall means that the
+// replica's cache is smaller than believed, or shared with others: the
+// slot's bound shrinks by a tenth, and grows back with answers that agree.
+func (t *Table) Observe(slot, predicted, cached int) {
+	if slot < 0 || slot >= len(t.slots) || predicted < 1 {
+		return
+	}
+	s := t.slots[slot].Load()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case 2*cached < predicted:
+		t.doubtLocked(s)
+	case cached+1 < predicted: // the engine always computes the last token, so one block may be missing
+		s.doubts = 0
+		s.limit = max(s.limit-s.limit/10, min(s.share, leastLimit))
+		t.evictLocked(s, s.limit)
+	default:
+		s.doubts = 0
+		s.limit = min(s.share, s.limit+s.limit/100+1)
+	}
+}
+
+const (
+	maxDoubts  = 3
+	leastLimit = 64 // blocks kept however often the engine disagrees
+)
+
+func (t *Table) doubtLocked(s *slot) {
+	if s.doubts == 0 {
+		s.strike = s.stamp
+	}
+	if s.doubts++; s.doubts < maxDoubts {
+		return
+	}
+	p := t.planes[s.num/planeSlots].Load()
+	for s.list.n > 0 && int32(s.list.node(s.list.last).stamp-s.strike) <= 0 {
+		t.unset(p, s.num, s.list.evict())
+	}
+	s.doubts = 0
+}

@@ -1,0 +1,192 @@
+package prefix
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+)
+
+// TableConfig bounds a Table. Values below zero count as zero.
+type TableConfig struct {
+	Blocks   int   // blocks remembered per slot until SetBlocks. If zero, 32768
+	MaxBytes int64 // memory of the whole table. If zero, 256 MiB; below 1 MiB counts as 1 MiB
+	Slots    int   // slots at or above this are ignored. If zero, 1024
+}
+
+// Table is a Map of what was sent to each replica, bounded per replica like
+// the replica's own cache and in all by a number of bytes. Use NewTable.
+//
+// All methods are safe for concurrent use. Overlap takes one read lock of
+// many per block; Add locks only its own slot and, for blocks that are new
+// there, one of many parts of the table at a time.
+type Table struct {
+	cfg    TableConfig
+	pairs  int // how many blocks all slots may hold together
+	mul    uint64
+	slots  []atomic.Pointer[slot]
+	planes []atomic.Pointer[plane]
+
+	mu   sync.Mutex // held to make a slot or change limits
+	live []*slot    // slots made, in order of making
+}
+
+// plane is the index of 64 slots, in shards by the hash's upper bits.
+type plane struct{ shards [shards]shard }
+
+const (
+	shards     = 64
+	planeSlots = 64
+)
+
+type shard struct {
+	mu sync.RWMutex
+	index
+	_ [64 - (24+24+8+8)%64]byte // a shard does not share a cache line with the next
+}
+
+// slot is what one replica is believed to hold.
+type slot struct {
+	mu     sync.Mutex
+	num    int
+	want   int // blocks the replica's cache has room for
+	share  int // blocks of the table's memory granted to it
+	limit  int // what is kept: at most share, less after contradictions
+	list   recent
+	stamp  uint32
+	strike uint32 // stamp at the first contradiction of a row
+	doubts int    // contradictions in a row
+}
+
+// Worst-case bytes per block held by one slot: its node, its place in the
+// slot's table (a quarter full at least, half as much again while it grows)
+// and a cell of the plane for itself alone (likewise).
+const pairBytes = nodeBytes + 4*4*3/2 + cellBytes*4*3/2
+
+// NewTable returns an empty table.
+func NewTable(cfg TableConfig) *Table {
+	if cfg.Blocks <= 0 {
+		cfg.Blocks = 32768
+	}
+	if cfg.MaxBytes <= 0 {
+		cfg.MaxBytes = 256 << 20
+	}
+	if cfg.Slots <= 0 {
+		cfg.Slots = 1024
+	}
+	cfg.MaxBytes = max(cfg.MaxBytes, 1<<20)
+	t := &Table{
+		cfg:    cfg,
+		mul:    rand.Uint64() | 1,
+		slots:  make([]atomic.Pointer[slot], cfg.Slots),
+		planes: make([]atomic.Pointer[plane], (cfg.Slots+planeSlots-1)/planeSlots),
+	}
+	return t
+}
+
+// Overlap sets n[i] to the number of leading blocks that slot i is believed
+// to hold, for every i below len(n). It does not allocate.
+func (t *Table) Overlap(n []int, blocks []uint64) {
+	clear(n)
+	for base := 0; base < len(n) && base < len(t.slots); base += planeSlots {
+		if p := t.planes[base/planeSlots].Load(); p != nil {
+			p.overlap(t.mul, n[base:min(base+planeSlots, len(n))], blocks)
+		}
+	}
+}
+
+func (p *plane) overlap(mul uint64, n []int, blocks []uint64) {
+	alive := ^uint64(0) >> (planeSlots - len(n))
+	for i, key := range blocks {
+		held := alive & p.holders(mul, key)
+		for gone := alive &^ held; gone != 0; gone &= gone - 1 {
+			n[bits.TrailingZeros64(gone)] = i
+		}
+		if alive = held; alive == 0 {
+			return
+		}
+	}
+	for ; alive != 0; alive &= alive - 1 {
+		n[bits.TrailingZeros64(alive)] = len(blocks)
+	}
+}
+
+func (p *plane) holders(mul, key uint64) uint64 {
+	sh := &p.shards[key*mul%shards]
+	sh.mu.RLock()
+	held := sh.slots(key)
+	sh.mu.RUnlock()
+	return held
+}
+
+// Add says that the replica in slot holds blocks, a chain from its start, and
+// used them now. Of a chain longer than the slot's bound the end is dropped.
+func (t *Table) Add(slot int, blocks []uint64) {
+	if slot < 0 || slot >= len(t.slots) || len(blocks) == 0 {
+		return
+	}
+	s := t.slots[slot].Load()
+	if s == nil {
+		s = t.newSlot(slot)
+	}
+	p := t.planes[slot/planeSlots].Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stamp++
+	blocks = blocks[:min(len(blocks), s.limit)]
+	// From the end to the start, so that the start is evicted last.
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if s.list.n >= s.limit && s.list.find(blocks[i]) == 0 {
+			t.unset(p, s.num, s.list.evict())
+		}
+		if s.list.touch(blocks[i], s.stamp) {
+			t.set(p, s.num, blocks[i])
+		}
+	}
+}
+
+func (t *Table) set(p *plane, slot int, key uint64) {
+	sh := &p.shards[key*t.mul%shards]
+	sh.mu.Lock()
+	sh.set(key, 1<<(slot%planeSlots))
+	sh.mu.Unlock()
+}
+
+func (t *Table) unset(p *plane, slot int, key uint64) {
+	sh := &p.shards[key*t.mul%shards]
+	sh.mu.Lock()
+	sh.clear(key, 1<<(slot%planeSlots))
+	sh.mu.Unlock()
+}
+
+// Forget drops everything believed of the slot and its contradictions.
+func (t *Table) Forget(slot int) {
+	if slot < 0 || slot >= len(t.slots) {
+		return
+	}
+	s := t.slots[slot].Load()
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.trimLocked(s, 0)
+	s.doubts = 0
+	s.limit = s.share
+}
+
+// evictLocked evicts until at most n blocks remain.
+func (t *Table) evictLocked(s *slot, n int) {
+	p := t.planes[s.num/planeSlots].Load()
+	for s.list.n > n {
+		t.unset(p, s.num, s.list.evict())
+	}
+}
+
+// trimLocked is evictLocked, and frees the memory of what was evicted.
+func (t *Table) trimLocked(s *slot, n int) {
+	if s.list.n > n {
+		t.evictLocked(s, n)
+		s.list = s.list.compact()
+	}
+}

@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"math"
+	"time"
+)
+
+// report is one State with what was concluded from it when it arrived.
+type report struct {
+	state  State
+	others Load // what the engine held beyond this process's ledger
+}
+
+// State returns what the replica last reported, or nil if it never did. It
+// must not be modified.
+func (r *Replica) State() *State {
+	if rep := r.report.Load(); rep != nil {
+		return &rep.state
+	}
+	return nil
+}
+
+// Fresh reports whether the replica has reported within the pool's
+// StaleAfter before now.
+func (r *Replica) Fresh(now time.Time) bool { return r.fresh(now) != nil }
+
+func (r *Replica) fresh(now time.Time) *report {
+	rep := r.report.Load()
+	if rep == nil || now.Sub(rep.state.At) > r.config().StaleAfter {
+		return nil
+	}
+	return rep
+}
+
+// Report takes what the engine said about itself, received at s.At, and
+// compares it with the ledger at this moment. A counter that went backwards
+// means that the engine restarted. A report older than the last is dropped.
+func (r *Replica) Report(s State) { r.ReportSince(s, r.Load()) }
+
+// ReportSince is Report for a caller that noted the ledger when it asked: of
+// asked and the ledger now the larger is compared with the answer, so that
+// requests that ended while the answer was under way are not taken for
+// somebody else's.
+func (r *Replica) ReportSince(s State, asked Load) {
+	r.reporting.Lock()
+	prev := r.report.Load()
+	if prev != nil && s.At.Before(prev.state.At) {
+		r.reporting.Unlock()
+		return
+	}
+	restarted := prev != nil && wentBack(&prev.state, &s)
+	if restarted {
+		prev = nil
+	}
+	if s.KVTokens > 0 {
+		r.capacity.Store(int64(s.KVTokens))
+	}
+	r.asleep.Store(s.Asleep)
+	now := r.Load()
+	known := Load{
+		Requests:   max(now.Requests, asked.Requests),
+		Prefilling: max(now.Prefilling, asked.Prefilling),
+		KV:         max(now.KV, asked.KV),
+	}
+	rep := &report{state: s, others: r.beyond(&s, known)}
+	if restarted {
+		r.restart()
+	}
+	r.report.Store(rep)
+	for _, name := range s.Adapters {
+		r.adapters.use(name, r.maxLoRA())
+	}
+	r.watch(prev, &s)
+	r.reporting.Unlock()
+	r.pool.changed()
+}
+
+func wentBack(a, b *State) bool {
+	return b.Steps < a.Steps || b.GeneratedTokens < a.GeneratedTokens ||
+		b.PromptTokens < a.PromptTokens || b.Preemptions < a.Preemptions
+}
+
+// beyond sizes what s shows and known does not. The engine says how many
+// requests and KV tokens it holds; their prompts and contexts are taken to be
+// like those this process sends there.
+func (r *Replica) beyond(s *State, known Load) Load {
+	requests := max(0, s.Running+s.Waiting-known.Requests)
+	waiting := min(requests, max(0, s.Waiting-known.Prefilling))
+	used := int(s.KVUsage * float64(s.KVTokens))
+	context := r.mix.context.value()
+	if context == 0 && s.Running > 0 {
+		context = float64(used) / float64(s.Running)
+	}
+	prefill := r.mix.prefill.value()
+	if prefill == 0 {
+		prefill = context / 2
+	}
+	return Load{
+		Requests:   requests,
+		Prefilling: waiting,
+		Prefill:    int(math.Round(prefill * float64(waiting))),
+		KV:         max(0, used-known.KV),
+		Context:    int(math.Round(context * float64(requests))),
+	}
+}
+
+// Others returns what the engine held at its last report beyond what this
+// process had there: the load of other senders. Prompts waiting then are
+// taken to be computed since at the replica's prefill rate. fresh is false,
+// and the load zero, when there is no report younger than StaleAfter.
+func (r *Replica) Others(now time.Time) (others Load, fresh bool) {
+	rep := r.fresh(now)
+	if rep == nil {
+		return Load{}, false
+	}
+	others = rep.others
+	if others.Prefill > 0 {
+		done := now.Sub(rep.state.At).Seconds() * r.PrefillRate()
+		others.Prefill = max(0, others.Prefill-max(0, int(done)))
+	}
+	return others, true
+}
+
+func (r *Replica) others(now time.Time) Load {
+	others, _ := r.Others(now)
+	return others
+}
+
+// Estimate returns the load on the replica at now: this process's ledger plus
+// [Replica.Others]. It is never negative. Without a fresh report it is the
+// ledger alone, which then understates what is there.
+func (r *Replica) Estimate(now time.Time) Load {
+	return r.ledger.load().Add(r.others(now))
+}

@@ -1,0 +1,290 @@
+package registry
+
+import (
+	"math"
+	"time"
+)
+
+// Routable reports whether a request may be sent at now: the replica is a
+// member, not draining, not asleep, and not ejected; or its pause is over and
+// the one trial that may bring it back is not under way.
+func (r *Replica) Routable(now time.Time) bool {
+	if r.draining.Load() || r.asleep.Load() || r.removed.Load() {
+		return false
+	}
+	if r.mode.Load() == healthy {
+		return true
+	}
+	return !r.trial.Load() && !r.probing.Load() && r.pauseOver(now)
+}
+
+func (r *Replica) pauseOver(now time.Time) bool { return now.UnixNano() >= r.until.Load() }
+
+// enter decides whether a lease may be granted at now, and whether it is a
+// trial, which it then has taken.
+func (r *Replica) enter(now time.Time) (trial, ok bool) {
+	if !r.Routable(now) {
+		return false, false
+	}
+	if r.mode.Load() == healthy {
+		return false, true
+	}
+	if !r.trial.CompareAndSwap(false, true) {
+		return false, false
+	}
+	r.pool.mu.Lock()
+	r.health.tried = true
+	r.pool.mu.Unlock()
+	return true, true
+}
+
+// Drain takes the replica out of rotation for good, or until Resume. What is
+// in flight there is not touched.
+func (r *Replica) Drain() {
+	r.draining.Store(true)
+	r.pool.mu.Lock()
+	r.pool.uncapLocked()
+	r.pool.mu.Unlock()
+	r.pool.changed()
+}
+
+// Resume ends Drain.
+func (r *Replica) Resume() {
+	r.draining.Store(false)
+	r.pool.changed()
+}
+
+// Draining reports whether Drain was called.
+func (r *Replica) Draining() bool { return r.draining.Load() }
+
+// Ejected reports whether the replica is out of rotation for its health, and
+// why. It stays so through its pause and until a trial succeeds.
+func (r *Replica) Ejected() (Reason, bool) {
+	if r.mode.Load() == healthy {
+		return "", false
+	}
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	return r.health.reason, r.mode.Load() == ejected
+}
+
+// Failures returns how many requests in a row failed on the replica.
+func (r *Replica) Failures() int { return int(r.failures.Load()) }
+
+// Progress says that the replica produced a token at now: a probe that fails
+// meanwhile finds it busy, not dead. It costs one atomic store.
+func (r *Replica) Progress(now time.Time) {
+	if t := now.UnixNano(); t > r.progress.Load() {
+		r.progress.Store(t)
+	}
+}
+
+// Succeeded says that a request was answered. It is called once per request,
+// when the first token is out or the whole answer is. A success while the
+// replica is on trial readmits it; one that began before the ejection does
+// not.
+func (r *Replica) Succeeded(now time.Time) {
+	r.Progress(now)
+	if r.failures.Load() != 0 {
+		r.failures.Store(0)
+	}
+	if r.mode.Load() == healthy {
+		return
+	}
+	r.pool.mu.Lock()
+	back := r.mode.Load() == ejected && r.health.tried && r.pauseOver(now)
+	if back {
+		r.admitLocked(now)
+	}
+	r.pool.mu.Unlock()
+	if back {
+		r.pool.changed()
+	}
+}
+
+// Failed says that a request failed through the replica's fault: it could
+// not be reached, broke off, stayed silent or answered with a server error. A
+// refusal that the request itself caused (4xx) and a client that left are no
+// failures and must not be told.
+func (r *Replica) Failed(now time.Time) {
+	failures := r.failures.Add(1)
+	cfg := &r.config().Eject
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	if r.mode.Load() == ejected {
+		if r.pauseOver(now) {
+			r.pauseLocked(r.health.reason, cfg.Pause, now)
+		}
+		return
+	}
+	if int(failures) >= cfg.Failures {
+		r.ejectLocked(ByFailures, cfg.Pause, now)
+	}
+}
+
+// SetProbe takes the outcome of an active health probe at now. Several
+// failures in a row eject, unless a token or an engine step was seen within
+// the last Frozen time: a saturated engine answers probes late. A replica so
+// ejected stays out for at least the Dwell time, and comes back by a trial
+// once a probe succeeds.
+func (r *Replica) SetProbe(ok bool, now time.Time) {
+	cfg := &r.config().Eject
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	h := &r.health
+	if ok {
+		h.misses = 0
+		r.probing.Store(false)
+		return
+	}
+	h.misses++
+	if h.misses < cfg.Misses || now.UnixNano()-r.progress.Load() < int64(cfg.Frozen) {
+		return
+	}
+	if r.mode.Load() == healthy {
+		if !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
+			return
+		}
+		if !r.ejectLocked(ByProbe, max(cfg.Pause, cfg.Dwell), now) {
+			return
+		}
+	}
+	r.probing.Store(true)
+}
+
+// watch looks at two reports of one engine for a step counter that stands
+// still while requests run.
+func (r *Replica) watch(before *report, s *State) {
+	var prev *State
+	if before != nil {
+		prev = &before.state
+	}
+	if s.Steps == 0 {
+		return
+	}
+	still := prev != nil && prev.Steps == s.Steps && s.Running > 0
+	if !still && prev != nil && prev.Steps != s.Steps {
+		r.Progress(s.At)
+		r.learnFromCounters(prev, s)
+	}
+	cfg := &r.config().Eject
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	h := &r.health
+	switch {
+	case !still:
+		h.frozen = time.Time{}
+	case h.frozen.IsZero():
+		h.frozen = prev.At
+	}
+	if still && s.At.Sub(h.frozen) >= cfg.Frozen && r.mode.Load() == healthy {
+		r.ejectLocked(ByFreeze, cfg.Pause, s.At)
+	}
+}
+
+// Restarted says that the engine is known to have started anew under the
+// same address. Its generation grows, its last report, its adapters and its
+// failures are forgotten, and if it was ejected it may be tried at once.
+func (r *Replica) Restarted() {
+	r.reporting.Lock()
+	r.restart()
+	r.report.Store(nil)
+	r.reporting.Unlock()
+	r.pool.changed()
+}
+
+func (r *Replica) restart() {
+	r.generation.Store(r.pool.generations.Add(1))
+	r.adapters.clear()
+	r.failures.Store(0)
+	r.asleep.Store(false)
+	r.pool.mu.Lock()
+	r.until.Store(math.MinInt64)
+	r.health.misses = 0
+	r.health.frozen = time.Time{}
+	r.pool.mu.Unlock()
+	r.probing.Store(false)
+}
+
+// ejectLocked takes r out of rotation if the pool can spare it. It reports
+// whether it did.
+func (r *Replica) ejectLocked(why Reason, pause time.Duration, now time.Time) bool {
+	if r.removed.Load() || !r.pool.spareLocked(r) {
+		return false
+	}
+	cfg := &r.config().Eject
+	if !r.health.since.IsZero() && now.Sub(r.health.since) >= cfg.MaxPause {
+		r.health.ejects = 0
+	}
+	r.mode.Store(ejected)
+	r.health.since = now
+	r.pauseLocked(why, pause, now)
+	return true
+}
+
+// pauseLocked starts a pause, twice as long as the last one of a row.
+func (r *Replica) pauseLocked(why Reason, pause time.Duration, now time.Time) {
+	cfg := &r.config().Eject
+	for range r.health.ejects {
+		if pause = min(2*pause, cfg.MaxPause); pause == cfg.MaxPause {
+			break
+		}
+	}
+	r.health.ejects++
+	r.health.reason = why
+	r.health.tried = false
+	r.until.Store(now.Add(pause).UnixNano())
+}
+
+// admitLocked puts r back into rotation. The length of the next pause is
+// remembered until it has been healthy for MaxPause.
+func (r *Replica) admitLocked(now time.Time) {
+	r.mode.Store(healthy)
+	r.failures.Store(0)
+	r.probing.Store(false)
+	r.health.since = now
+	r.health.misses = 0
+	r.health.frozen = time.Time{}
+}
+
+// spareLocked reports whether r may be ejected: no more than half of the
+// members are then out, and some other member can serve.
+func (p *Pool) spareLocked(r *Replica) bool {
+	out, serving := 0, 0
+	members := p.Replicas()
+	for _, o := range members {
+		switch {
+		case o.mode.Load() == ejected:
+			out++
+		case o != r && !o.draining.Load() && !o.asleep.Load():
+			serving++
+		}
+	}
+	return serving > 0 && 2*(out+1) <= len(members)
+}
+
+// uncapLocked readmits ejected members while they are more than half of the
+// pool or no other can serve, the one whose pause ends first before others:
+// membership shrank under them.
+func (p *Pool) uncapLocked() {
+	for {
+		out, serving := 0, 0
+		var first *Replica
+		members := p.Replicas()
+		for _, o := range members {
+			switch {
+			case o.mode.Load() == ejected:
+				out++
+				if !o.draining.Load() && (first == nil || o.until.Load() < first.until.Load()) {
+					first = o
+				}
+			case !o.draining.Load() && !o.asleep.Load():
+				serving++
+			}
+		}
+		if first == nil || 2*out <= len(members) && serving > 0 {
+			return
+		}
+		first.admitLocked(first.health.since)
+	}
+}

@@ -1,0 +1,166 @@
+package registry
+
+import (
+	"sync"
+	"time"
+)
+
+// Lease is one request's claim on a replica, from before its dispatch to its
+// end. It is a small value that may be copied: all copies are the same
+// lease, and a copy kept after the end does nothing. The zero Lease is a
+// no-op. Every method is idempotent where it ends something and safe for
+// concurrent use.
+type Lease struct {
+	e   *entry
+	gen uint64
+}
+
+// entry is the state behind a Lease. Entries are used again for later
+// leases; gen tells a late copy of an earlier lease from the present one.
+type entry struct {
+	mu        sync.Mutex
+	gen       uint64
+	r         *Replica
+	at        time.Time // dispatch
+	ahead     int64     // prefill tokens on the replica at dispatch, own included
+	sequences int64
+	prefill   int64
+	kv        int64
+	context   int64
+	first     bool // the first token was seen
+	trial     bool // this is the one request let through to an ejected replica
+	adapter   *adapter
+}
+
+var entries = sync.Pool{New: func() any { return new(entry) }}
+
+// Lease is [Replica.LeaseAt] at the present time.
+func (r *Replica) Lease(c Claim) (Lease, bool) { return r.LeaseAt(c, time.Now()) }
+
+// LeaseAt claims room for a request that is about to be sent. It reports
+// false, and takes nothing, when the claim does not fit beside what is there
+// below the pool's headroom, or when the replica is not routable at now. A
+// request that would be alone on an idle replica is refused only if it
+// exceeds the whole capacity. While the capacity is unknown every claim fits.
+//
+// On an ejected replica whose pause is over the lease is the trial: until it
+// ends no other is granted.
+func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
+	trial, ok := r.enter(now)
+	if !ok {
+		return Lease{}, false
+	}
+	kv := int64(max(c.KV, 0))
+	others := int64(r.others(now).KV)
+	full := r.capacity.Load()
+	if !r.ledger.take(kv, others, r.limit(full), full) {
+		if trial {
+			r.trial.Store(false)
+		}
+		return Lease{}, false
+	}
+	e := entries.Get().(*entry)
+	e.mu.Lock()
+	e.r, e.at, e.trial, e.first = r, now, trial, false
+	e.sequences = int64(max(c.Sequences, 1))
+	e.prefill, e.kv, e.context = int64(max(c.Prefill, 0)), kv, int64(max(c.Context, 0))
+	r.ledger.open(e.sequences, e.prefill, e.context)
+	e.ahead = r.ledger.prefill.Load()
+	r.mix.note(e.prefill, e.context, e.sequences)
+	e.adapter = nil
+	if c.Adapter != "" {
+		e.adapter = r.adapters.use(c.Adapter, r.maxLoRA())
+		e.adapter.inFlight.Add(1)
+	}
+	l := Lease{e: e, gen: e.gen}
+	e.mu.Unlock()
+	return l, true
+}
+
+// lock returns the entry locked, or nil if the lease is over.
+func (l *Lease) lock() *entry {
+	if l.e == nil {
+		return nil
+	}
+	l.e.mu.Lock()
+	if l.e.gen != l.gen {
+		l.e.mu.Unlock()
+		return nil
+	}
+	return l.e
+}
+
+// FirstToken is [Lease.FirstTokenAt] at the present time.
+func (l *Lease) FirstToken() { l.FirstTokenAt(time.Now()) }
+
+// FirstTokenAt says that the first token arrived: the prompt is computed, so
+// the prefill part of the claim ends, and the replica's prefill rate is
+// learned from the time since the lease was taken.
+func (l *Lease) FirstTokenAt(now time.Time) {
+	e := l.lock()
+	if e == nil {
+		return
+	}
+	if e.first {
+		e.mu.Unlock()
+		return
+	}
+	e.first = true
+	r := e.r
+	r.ledger.firstToken(e.sequences, e.prefill)
+	r.speed.learnPrefill(e.ahead, now.Sub(e.at), r.config().PrefillRate*r.weight)
+	e.mu.Unlock()
+	r.Progress(now)
+	r.pool.changed()
+}
+
+// Grow claims tokens more of KV and context, for an output that turns out
+// longer than was expected. It is not refused: the engine has produced them.
+func (l *Lease) Grow(tokens int) {
+	e := l.lock()
+	if e == nil {
+		return
+	}
+	if tokens > 0 {
+		e.kv += int64(tokens)
+		e.context += int64(tokens)
+		e.r.ledger.kv.Add(int64(tokens))
+		e.r.ledger.context.Add(int64(tokens))
+	}
+	e.mu.Unlock()
+}
+
+// Release gives back all that the lease still holds. It says nothing about
+// success or failure: see [Replica.Succeeded] and [Replica.Failed].
+func (l *Lease) Release() {
+	e := l.lock()
+	if e == nil {
+		return
+	}
+	r := e.r
+	if !e.first {
+		r.ledger.firstToken(e.sequences, e.prefill)
+	}
+	r.ledger.close(e.sequences, e.kv, e.context)
+	if e.adapter != nil {
+		e.adapter.inFlight.Add(-1)
+	}
+	if e.trial {
+		r.trial.Store(false)
+	}
+	e.gen++
+	e.r, e.adapter = nil, nil
+	e.mu.Unlock()
+	entries.Put(e)
+	r.pool.changed()
+}
+
+// Active reports whether the lease still holds its claim.
+func (l *Lease) Active() bool {
+	e := l.lock()
+	if e == nil {
+		return false
+	}
+	e.mu.Unlock()
+	return true
+}

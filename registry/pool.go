@@ -1,0 +1,233 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// PoolConfig says how a pool is called and what is assumed of its replicas.
+type PoolConfig struct {
+	Name        string        // must be set
+	Headroom    float64       // share of each KV cache that stays free. If zero, 0.15; below zero, none
+	KVTokens    int           // KV capacity in tokens assumed until reported. If zero, unlimited until reported
+	BlockSize   int           // tokens per KV block assumed until reported. If zero, 16
+	StaleAfter  time.Duration // age at which a report is no longer used. If zero, 5 s
+	PrefillRate float64       // prompt tokens per second until learned. If zero, 10,000
+	StepTime    time.Duration // time per output token until learned. If zero, 30 ms
+	MaxLoRA     int           // adapters on the GPU until reported. If zero, 1
+	Eject       EjectConfig
+}
+
+func (c PoolConfig) withDefaults() PoolConfig {
+	if c.Headroom == 0 {
+		c.Headroom = 0.15
+	}
+	c.Headroom = max(c.Headroom, 0)
+	if c.BlockSize == 0 {
+		c.BlockSize = 16
+	}
+	if c.StaleAfter == 0 {
+		c.StaleAfter = 5 * time.Second
+	}
+	if c.PrefillRate == 0 {
+		c.PrefillRate = 10_000
+	}
+	if c.StepTime == 0 {
+		c.StepTime = 30 * time.Millisecond
+	}
+	if c.MaxLoRA == 0 {
+		c.MaxLoRA = 1
+	}
+	c.Eject = c.Eject.withDefaults()
+	return c
+}
+
+func (c PoolConfig) validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("registry: pool %q: "+format, append([]any{c.Name}, args...)...))
+		}
+	}
+	bad(c.Name != "", "name: expected a name")
+	bad(c.Headroom < 1 && !math.IsNaN(c.Headroom), "headroom: expected a share below 1, got %v", c.Headroom)
+	bad(c.KVTokens >= 0, "kv tokens: expected 0 or more, got %d", c.KVTokens)
+	bad(c.BlockSize >= 0, "block size: expected 0 or more, got %d", c.BlockSize)
+	bad(c.StaleAfter >= 0, "stale after: expected 0 or more, got %v", c.StaleAfter)
+	bad(c.PrefillRate == 0 || c.PrefillRate >= minPrefillRate && c.PrefillRate <= maxPrefillRate,
+		"prefill rate: expected %d to %d tokens/s, got %v", minPrefillRate, maxPrefillRate, c.PrefillRate)
+	bad(c.StepTime == 0 || c.StepTime >= minStepTime && c.StepTime <= maxStepTime,
+		"step time: expected %v to %v, got %v", minStepTime, maxStepTime, c.StepTime)
+	bad(c.MaxLoRA >= 0, "max lora: expected 0 or more, got %d", c.MaxLoRA)
+	return errors.Join(append(errs, c.Eject.validate(c.Name))...)
+}
+
+// Pool is a set of interchangeable replicas of one model.
+type Pool struct {
+	name        string
+	cfg         atomic.Pointer[PoolConfig]
+	replicas    atomic.Pointer[[]*Replica]
+	slots       atomic.Int64
+	generations atomic.Uint64
+	onChange    atomic.Pointer[[]func()]
+	mu          sync.Mutex // held to change membership, onChange or the health of a replica
+}
+
+// NewPool returns an empty pool. The error names every mistake in cfg.
+func NewPool(cfg PoolConfig) (*Pool, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	p := &Pool{name: cfg.Name}
+	cfg = cfg.withDefaults()
+	p.cfg.Store(&cfg)
+	p.replicas.Store(new([]*Replica))
+	p.onChange.Store(new([]func()))
+	return p, nil
+}
+
+// Name returns the pool's name.
+func (p *Pool) Name() string { return p.name }
+
+// Config returns the pool's configuration with its defaults filled in.
+func (p *Pool) Config() PoolConfig { return *p.cfg.Load() }
+
+// BlockSize returns the tokens per KV block that a replica reported, or else
+// the configured size.
+func (p *Pool) BlockSize() int {
+	for _, r := range p.Replicas() {
+		if s := r.State(); s != nil && s.BlockSize > 0 {
+			return s.BlockSize
+		}
+	}
+	return p.cfg.Load().BlockSize
+}
+
+// Replicas returns the pool's members in order of joining. The slice is a
+// snapshot shared by all callers and must not be modified. It takes no lock
+// and does not allocate.
+func (p *Pool) Replicas() []*Replica { return *p.replicas.Load() }
+
+// Slots returns one more than the highest slot in use.
+func (p *Pool) Slots() int { return int(p.slots.Load()) }
+
+// Add makes a replica a member, in the lowest free slot. The error names
+// every mistake in cfg; a name that is taken is one.
+func (p *Pool) Add(cfg ReplicaConfig) (*Replica, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("registry: pool %q: %w", p.name, err)
+	}
+	p.mu.Lock()
+	old := p.Replicas()
+	for _, r := range old {
+		if r.name == cfg.Name {
+			p.mu.Unlock()
+			return nil, fmt.Errorf("registry: pool %q: replica %q: name is taken", p.name, cfg.Name)
+		}
+	}
+	r := p.newReplica(cfg, freeSlot(old))
+	p.storeLocked(append(old[:len(old):len(old)], r))
+	p.mu.Unlock()
+	p.changed()
+	return r, nil
+}
+
+// Remove ends r's membership. Leases on it stay valid and may be released as
+// usual. Its slot may be given to a replica that joins later, which then has
+// another generation.
+func (p *Pool) Remove(r *Replica) {
+	p.mu.Lock()
+	old := p.Replicas()
+	next := make([]*Replica, 0, len(old))
+	for _, o := range old {
+		if o != r {
+			next = append(next, o)
+		}
+	}
+	found := len(next) < len(old)
+	if found {
+		r.removed.Store(true)
+		p.storeLocked(next)
+		p.uncapLocked()
+	}
+	p.mu.Unlock()
+	if found {
+		p.changed()
+	}
+}
+
+func (p *Pool) storeLocked(next []*Replica) {
+	slots := 0
+	for _, r := range next {
+		slots = max(slots, r.slot+1)
+	}
+	// Slots grows before the members that need it appear and shrinks after
+	// they are gone, so that a reader who asks for the members first and the
+	// size second never has too little room.
+	if int64(slots) > p.slots.Load() {
+		p.slots.Store(int64(slots))
+	}
+	p.replicas.Store(&next)
+	p.slots.Store(int64(slots))
+}
+
+func freeSlot(members []*Replica) int {
+	taken := make([]bool, len(members)+1)
+	for _, r := range members {
+		if r.slot < len(taken) {
+			taken[r.slot] = true
+		}
+	}
+	slot := 0
+	for taken[slot] {
+		slot++
+	}
+	return slot
+}
+
+// OnChange adds a function to be called whenever room may have appeared or
+// membership changed: a lease ended, a first token arrived, a report came in,
+// a replica joined, left or was readmitted. It is called without any lock of
+// this package, from whichever goroutine made the change, so it must be quick.
+func (p *Pool) OnChange(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := *p.onChange.Load()
+	next := append(old[:len(old):len(old)], f)
+	p.onChange.Store(&next)
+}
+
+func (p *Pool) changed() {
+	for _, f := range *p.onChange.Load() {
+		f()
+	}
+}
+
+// Load returns the sum of the ledgers of all members.
+func (p *Pool) Load() Load {
+	var sum Load
+	for _, r := range p.Replicas() {
+		sum = sum.Add(r.Load())
+	}
+	return sum
+}
+
+// Capacity returns the KV tokens that the members may hold together below
+// their headroom. known is false while some member's capacity is unknown; it
+// then counts as nothing. It is a sum: a request needs room on one replica.
+func (p *Pool) Capacity() (kvTokens int, known bool) {
+	replicas := p.Replicas()
+	known = len(replicas) > 0
+	for _, r := range replicas {
+		full := r.capacity.Load()
+		if full == 0 {
+			known = false
+		}
+		kvTokens += int(r.limit(full))
+	}
+	return kvTokens, known
+}

@@ -1,0 +1,146 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"sync"
+	"sync/atomic"
+)
+
+// ReplicaConfig names one replica.
+type ReplicaConfig struct {
+	Name   string  // unique in its pool. If empty, the URL
+	URL    string  // http or https, host, no credentials, query or fragment
+	Zone   string  // where it runs, or empty
+	Weight float64 // speed relative to the pool's other replicas. If zero, 1
+}
+
+func (c *ReplicaConfig) validate() error {
+	if c.Name == "" {
+		c.Name = c.URL
+	}
+	if c.Weight == 0 {
+		c.Weight = 1
+	}
+	var errs []error
+	if !(c.Weight > 0) || math.IsInf(c.Weight, 0) {
+		errs = append(errs, fmt.Errorf("replica %q: weight: expected a number above 0, got %v", c.Name, c.Weight))
+	}
+	if reason := badURL(c.URL); reason != "" {
+		// The address is not repeated: it may hold the credentials complained of.
+		errs = append(errs, fmt.Errorf("replica: url: %s", reason))
+	}
+	return errors.Join(errs...)
+}
+
+func badURL(raw string) string {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "expected http://host:port, got something that does not parse"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "expected scheme http or https"
+	case u.User != nil:
+		return "expected no credentials in it"
+	case u.Hostname() == "" || u.Opaque != "":
+		return "expected a host"
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return "expected no query or fragment"
+	}
+	return ""
+}
+
+// Replica is one engine that serves a pool's model.
+type Replica struct {
+	// What every pick reads comes first, so that it shares cache lines.
+	ledger   ledger
+	report   atomic.Pointer[report]
+	speed    speed
+	capacity atomic.Int64 // KV tokens; 0 = unknown
+	mode     atomic.Int32 // healthy or ejected
+	failures atomic.Int32 // consecutive
+	draining atomic.Bool
+	asleep   atomic.Bool
+	trial    atomic.Bool // a trial is out on an ejected replica
+	probing  atomic.Bool // the last probes failed
+	removed  atomic.Bool
+	until    atomic.Int64 // end of the pause of an ejected replica, in Unix nanoseconds
+	progress atomic.Int64 // when a token or a step was last seen, in Unix nanoseconds
+	slot     int
+	hash     uint64
+	weight   float64
+
+	name, url, zone string
+	pool            *Pool
+	generation      atomic.Uint64
+	adapters        adapters
+	mix             mix
+	health          health
+	reporting       sync.Mutex // serialises Report
+}
+
+func (p *Pool) newReplica(cfg ReplicaConfig, slot int) *Replica {
+	r := &Replica{
+		name: cfg.Name, url: cfg.URL, zone: cfg.Zone, weight: cfg.Weight,
+		pool: p, slot: slot, hash: hashName(cfg.Name),
+	}
+	r.generation.Store(p.generations.Add(1))
+	r.capacity.Store(int64(p.cfg.Load().KVTokens))
+	return r
+}
+
+// hashName is FNV-1a with a finalising mix: the same on every gateway.
+func hashName(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// Name returns the replica's name, unique in its pool.
+func (r *Replica) Name() string { return r.name }
+
+// URL returns the replica's base address.
+func (r *Replica) URL() string { return r.url }
+
+// Zone returns where the replica runs, or empty.
+func (r *Replica) Zone() string { return r.zone }
+
+// Weight returns the replica's speed relative to others of its pool.
+func (r *Replica) Weight() float64 { return r.weight }
+
+// Slot returns the replica's small number in its pool, by which per-replica
+// arrays are indexed.
+func (r *Replica) Slot() int { return r.slot }
+
+// Pool returns the pool the replica belongs to.
+func (r *Replica) Pool() *Pool { return r.pool }
+
+// Hash returns a hash of the replica's name, the same in every process.
+func (r *Replica) Hash() uint64 { return r.hash }
+
+// Generation identifies one life of an engine: it differs between the
+// replicas of a pool and grows with every detected restart. What was known of
+// a slot's KV cache under another generation is void.
+func (r *Replica) Generation() uint64 { return r.generation.Load() }
+
+// Load returns what this process has in flight on the replica.
+func (r *Replica) Load() Load { return r.ledger.load() }
+
+// Capacity returns the KV cache's size in tokens, reported or assumed, and
+// how much of it may be claimed below the headroom. Both are 0 while unknown.
+func (r *Replica) Capacity() (full, usable int) {
+	f := r.capacity.Load()
+	return int(f), int(r.limit(f))
+}
+
+func (r *Replica) config() *PoolConfig { return r.pool.cfg.Load() }
+
+func (r *Replica) limit(full int64) int64 {
+	return int64(float64(full) * (1 - r.config().Headroom))
+}

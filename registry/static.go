@@ -1,0 +1,135 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Registry finds pools by name. Pool must be safe for concurrent use and must
+// not block; the same name gives the same *Pool for as long as it exists.
+type Registry interface {
+	Pool(name string) (*Pool, bool)
+}
+
+// Static is a Registry of pools given by the program, replaced as a whole by
+// Replace. Use NewStatic.
+type Static struct {
+	pools atomic.Pointer[map[string]*Pool]
+	mu    sync.Mutex // held by Replace
+}
+
+// NewStatic returns a registry of the given pools. Their names must differ.
+func NewStatic(pools ...*Pool) (*Static, error) {
+	s := new(Static)
+	s.pools.Store(new(map[string]*Pool))
+	if err := s.Replace(pools...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Pool returns the pool called name.
+func (s *Static) Pool(name string) (*Pool, bool) {
+	p, ok := (*s.pools.Load())[name]
+	return p, ok
+}
+
+// Pools returns all pools in order of name.
+func (s *Static) Pools() []*Pool {
+	m := *s.pools.Load()
+	out := make([]*Pool, 0, len(m))
+	for _, p := range m {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *Pool) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Replace makes pools the registry's contents. A pool whose name is known
+// stays the same *Pool: it takes over the new one's configuration and
+// members, and members with the same name and URL stay the same *Replica,
+// with their ledger, state, health and slot. The *Pool given for it is then
+// not in use. When pools are invalid nothing is changed.
+func (s *Static) Replace(pools ...*Pool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := distinct(pools); err != nil {
+		return err
+	}
+	old := *s.pools.Load()
+	next := make(map[string]*Pool, len(pools))
+	var changed []*Pool
+	for _, p := range pools {
+		if o, ok := old[p.name]; ok && o != p {
+			o.adopt(p)
+			changed = append(changed, o)
+			p = o
+		}
+		next[p.name] = p
+	}
+	s.pools.Store(&next)
+	for _, p := range changed {
+		p.changed()
+	}
+	return nil
+}
+
+func distinct(pools []*Pool) error {
+	var errs []error
+	seen := make(map[string]bool, len(pools))
+	for _, p := range pools {
+		switch {
+		case p == nil:
+			errs = append(errs, errors.New("registry: pools: expected a pool, got nil"))
+		case seen[p.name]:
+			errs = append(errs, fmt.Errorf("registry: pool %q: name is taken", p.name))
+		default:
+			seen[p.name] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// adopt makes p like n: its configuration and its members in n's order, old
+// members kept where name and URL are the same.
+func (p *Pool) adopt(n *Pool) {
+	wanted := n.Replicas()
+	cfg := n.Config()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cfg.Store(&cfg)
+	old := p.Replicas()
+	kept := make(map[string]*Replica, len(old))
+	for _, r := range old {
+		kept[r.name] = r
+	}
+	next := make([]*Replica, 0, len(wanted))
+	occupied := slices.Clone(old)
+	for _, w := range wanted {
+		if r := kept[w.name]; r != nil && r.url == w.url && r.zone == w.zone && r.weight == w.weight {
+			delete(kept, w.name)
+			if r.report.Load() == nil {
+				r.capacity.Store(int64(cfg.KVTokens))
+			}
+			next = append(next, r)
+			continue
+		}
+		rc := ReplicaConfig{Name: w.name, URL: w.url, Zone: w.zone, Weight: w.weight}
+		r := p.newReplica(rc, freeSlot(occupied))
+		occupied = append(occupied, r)
+		next = append(next, r)
+	}
+	for _, r := range kept {
+		r.removed.Store(true)
+	}
+	p.storeLocked(next)
+	p.uncapLocked()
+}

@@ -1,0 +1,73 @@
+package router
+
+import (
+	"math"
+	"time"
+
+	"github.com/expediterhq/expediter/registry"
+)
+
+// Never is the cost that rules a replica out.
+var Never = math.Inf(1)
+
+// Request is what is to be placed. One Request must not be picked for by two
+// goroutines at once.
+type Request struct {
+	Key       uint64              // hash of the first block; breaks ties the same way on every gateway
+	Adapter   string              // LoRA adapter, or empty
+	Prompt    int                 // prompt tokens
+	Output    int                 // tokens expected per sequence, not max_tokens
+	Sequences int                 // choices times prompts. If zero, 1
+	Cached    []int               // Cached[slot]: prompt tokens already held by the replica in that slot
+	BlockSize int                 // tokens per KV block. If zero, cached tokens count one by one
+	Tried     []*registry.Replica // not to be used again for this request
+	Now       time.Time           // If zero, time.Now()
+	Value     any                 // for the caller's own scorers
+	Trace     *Trace              // filled with the reasons if not nil
+
+	loads []registry.Load // of the replicas being scored, while a Router scores them
+}
+
+// CachedOn returns the prompt tokens that r need not compute: whole blocks,
+// and never the last token, which the engine always computes.
+func (q *Request) CachedOn(r *registry.Replica) int {
+	slot := r.Slot()
+	if slot >= len(q.Cached) {
+		return 0
+	}
+	n := max(0, min(q.Cached[slot], q.Prompt-1))
+	if q.BlockSize > 1 {
+		n -= n % q.BlockSize
+	}
+	return n
+}
+
+// Uncached returns the prompt tokens that r would have to compute.
+func (q *Request) Uncached(r *registry.Replica) int { return max(0, q.Prompt-q.CachedOn(r)) }
+
+// Claim returns what the request will take from r.
+func (q *Request) Claim(r *registry.Replica) registry.Claim {
+	uncached, n := q.Uncached(r), max(1, q.Sequences)
+	output := max(0, q.Output) * n
+	return registry.Claim{
+		Prefill:   uncached,
+		KV:        uncached + output,
+		Context:   max(0, q.Prompt) + output/2,
+		Sequences: n,
+		Adapter:   q.Adapter,
+	}
+}
+
+// Load returns the load on replicas[i], which is r, at the time of the
+// request. A Router works it out once for all scorers, and for a replica
+// without a fresh report adds what others have on the average one with.
+func (q *Request) Load(i int, r *registry.Replica) registry.Load {
+	if i < len(q.loads) {
+		return q.loads[i]
+	}
+	now := q.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return r.Estimate(now)
+}
