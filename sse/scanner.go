@@ -233,10 +233,9 @@ func (s *Scanner) endLine(i int) bool {
 	lastCR := s.buf[i] == '\r' && next == s.fill && !crlf
 	if s.line == i {
 		s.found = next
-		if lastCR {
-			s.swallow = true
-			s.synthetic = s.prevCRLF
-		}
+		s.swallow = lastCR
+		s.synthetic = lastCR && s.prevCRLF
+		s.prevCRLF = crlf || s.synthetic
 		return true
 	}
 	if s.lines == 0 {
@@ -289,7 +288,7 @@ func (s *Scanner) take() (Event, error) {
 	}
 	simple := s.lines == 1 && bytes.HasPrefix(raw, []byte("data:"))
 	s.start, s.pos, s.line, s.found = end, end, end, 0
-	s.lines, s.prevCRLF, s.endedCR, s.synthetic = 0, false, false, false
+	s.lines, s.endedCR, s.synthetic = 0, false, false
 	if !simple {
 		return s.parse(raw), nil
 	}
@@ -334,10 +333,10 @@ func (s *Scanner) end() error {
 // inEvent reports whether bytes are left that could have become part of an
 // event: anything but comments and the LF of a CR returned before.
 func (s *Scanner) inEvent() bool {
-	if s.partsBytes > 0 {
-		return true
-	}
 	rest := s.buf[s.start:s.fill]
+	if s.partsBytes > 0 {
+		rest = s.join(rest)
+	}
 	if s.swallow && len(rest) > 0 && rest[0] == '\n' {
 		rest = rest[1:]
 	}

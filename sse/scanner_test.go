@@ -66,3 +66,11 @@ func TestScanner(t *testing.T) {
 		})
 	}
 }
+
+func TestScannerSeeds(t *testing.T) {
+	for i, s := range streamSeeds {
+		for _, slice := range []int{1, 2, 3, 7, 1000} {
+			checkStream(t, s, slice, uint64(i))
+		}
+	}
+}
