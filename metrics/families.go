@@ -12,9 +12,9 @@ var (
 
 // families are the metrics fed by Records.
 type families struct {
-	requests, responses, rejected, attempts, tokens, priced, estimated *prometheus.CounterVec
-	ttft, tpot, wait, duration                                         *prometheus.HistogramVec
-	tenantRequests, tenantTokens                                       *prometheus.CounterVec // nil without tenants
+	requests, responses, rejected, attempts, tokens, priced, estimated, objectives *prometheus.CounterVec
+	ttft, tpot, wait, duration                                                     *prometheus.HistogramVec
+	tenantRequests, tenantTokens                                                   *prometheus.CounterVec // nil without tenants
 }
 
 func newFamilies(reg prometheus.Registerer, tenants bool) families {
@@ -30,17 +30,18 @@ func newFamilies(reg prometheus.Registerer, tenants bool) families {
 		return v
 	}
 	f := families{
-		requests:  counter("requests_total", "Accepted requests by final status.", "pool", "model", "endpoint", "stream", "status"),
-		responses: counter("responses_total", "Accepted requests by HTTP status sent.", "code"),
-		rejected:  counter("rejected_total", "Requests turned away before they were accepted, by HTTP status.", "code"),
-		attempts:  counter("attempts_total", "Requests sent to replicas, second tries included.", "pool"),
-		tokens:    counter("tokens_total", "Tokens of finished requests; cached ones are part of input.", "pool", "model", "kind"),
-		priced:    counter("priced_tokens_total", "Priced tokens reserved and charged.", "pool", "model", "kind"),
-		estimated: counter("estimated_total", "Requests whose tokens the gateway counted itself.", "pool", "model"),
-		ttft:      histogram("ttft_seconds", "Time to the first token.", ttftBuckets),
-		tpot:      histogram("tpot_seconds", "Mean time per output token after the first.", tpotBuckets),
-		wait:      histogram("queue_wait_seconds", "Time in line before dispatch.", waitBuckets),
-		duration:  histogram("duration_seconds", "Time from arrival to the end.", durationBuckets),
+		requests:   counter("requests_total", "Accepted requests by final status.", "pool", "model", "endpoint", "stream", "status"),
+		responses:  counter("responses_total", "Accepted requests by HTTP status sent.", "code"),
+		rejected:   counter("rejected_total", "Requests turned away before they were accepted, by HTTP status.", "code"),
+		attempts:   counter("attempts_total", "Requests sent to replicas, second tries included.", "pool"),
+		tokens:     counter("tokens_total", "Tokens of finished requests; cached ones are part of input.", "pool", "model", "kind"),
+		priced:     counter("priced_tokens_total", "Priced tokens reserved and charged.", "pool", "model", "kind"),
+		estimated:  counter("estimated_total", "Requests whose tokens the gateway counted itself.", "pool", "model"),
+		objectives: counter("objectives_total", "Requests with a promised TTFT or TPOT, by whether it was kept.", "pool", "model", "result"),
+		ttft:       histogram("ttft_seconds", "Time to the first token.", ttftBuckets),
+		tpot:       histogram("tpot_seconds", "Mean time per output token after the first.", tpotBuckets),
+		wait:       histogram("queue_wait_seconds", "Time in line before dispatch.", waitBuckets),
+		duration:   histogram("duration_seconds", "Time from arrival to the end.", durationBuckets),
 	}
 	if tenants {
 		f.tenantRequests = counter("tenant_requests_total", "Accepted requests by tenant and final status.", "tenant", "status")
@@ -52,7 +53,7 @@ func newFamilies(reg prometheus.Registerer, tenants bool) families {
 // forget deletes the series in which label has the value.
 func (f *families) forget(label, value string) {
 	match := prometheus.Labels{label: value}
-	for _, v := range []*prometheus.CounterVec{f.requests, f.attempts, f.tokens, f.priced, f.estimated, f.tenantRequests, f.tenantTokens} {
+	for _, v := range []*prometheus.CounterVec{f.requests, f.attempts, f.tokens, f.priced, f.estimated, f.objectives, f.tenantRequests, f.tenantTokens} {
 		if v != nil {
 			v.DeletePartialMatch(match)
 		}

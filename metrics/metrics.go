@@ -116,6 +116,9 @@ func (m *Metrics) Write(r *expediter.Record) {
 	if r.Estimated {
 		f.estimated.WithLabelValues(pool, model).Inc()
 	}
+	if r.Objective == expediter.Met || r.Objective == expediter.Missed {
+		f.objectives.WithLabelValues(pool, model, string(r.Objective)).Inc()
+	}
 	if r.TTFT > 0 {
 		f.ttft.WithLabelValues(pool, model).Observe(r.TTFT.Seconds())
 	}

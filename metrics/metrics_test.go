@@ -47,7 +47,7 @@ func record() *expediter.Record {
 		Endpoint: "chat", Stream: true, Tenant: "acme", Model: "llama", Pool: "p1", Attempts: 2,
 		Input: 1000, Cached: 600, Predicted: 640, Output: 50, Estimated: true, Reserved: 1500, Charged: 1050,
 		QueueWait: 30 * time.Millisecond, TTFT: 150 * time.Millisecond, TPOT: 20 * time.Millisecond, Total: 2 * time.Second,
-		Status: expediter.StatusOK, HTTPStatus: 200,
+		Status: expediter.StatusOK, HTTPStatus: 200, Objective: expediter.Met,
 	}
 }
 
@@ -71,6 +71,7 @@ func TestWriteCountsARecord(t *testing.T) {
 		`expediter_priced_tokens_total{kind="reserved",model="llama",pool="p1"}`:                      "3000",
 		`expediter_priced_tokens_total{kind="charged",model="llama",pool="p1"}`:                       "2100",
 		`expediter_estimated_total{model="llama",pool="p1"}`:                                          "2",
+		`expediter_objectives_total{model="llama",pool="p1",result="met"}`:                            "2",
 		`expediter_ttft_seconds_bucket{model="llama",pool="p1",le="0.1"}`:                             "0",
 		`expediter_ttft_seconds_bucket{model="llama",pool="p1",le="0.2"}`:                             "2",
 		`expediter_ttft_seconds_sum{model="llama",pool="p1"}`:                                         "0.3",
@@ -98,7 +99,7 @@ func TestWriteLeavesOutWhatWasNot(t *testing.T) {
 	m := metrics.New(metrics.Config{Names: names()})
 	m.Write(&expediter.Record{Status: expediter.StatusRefused, HTTPStatus: 429})
 	for s := range scrape(t, m) {
-		for _, absent := range []string{"ttft", "tpot", "queue_wait", "estimated", "tenant"} {
+		for _, absent := range []string{"ttft", "tpot", "queue_wait", "estimated", "objective", "tenant"} {
 			if strings.HasPrefix(s, "expediter_"+absent) {
 				t.Errorf("series %s of a request that never ran", s)
 			}
