@@ -59,6 +59,7 @@ type Replica struct {
 	report   atomic.Pointer[report]
 	speed    speed
 	capacity atomic.Int64 // KV tokens; 0 = unknown
+	usable   atomic.Int64 // of capacity, below the headroom
 	mode     atomic.Int32 // healthy or ejected
 	failures atomic.Int32 // consecutive
 	draining atomic.Bool
@@ -73,6 +74,7 @@ type Replica struct {
 	weight   float64
 
 	name, url, zone string
+	target          *url.URL // url, parsed
 	pool            *Pool
 	generation      atomic.Uint64
 	adapters        adapters
@@ -82,12 +84,14 @@ type Replica struct {
 }
 
 func (p *Pool) newReplica(cfg ReplicaConfig, slot int) *Replica {
+	target, _ := url.Parse(cfg.URL) // validate has parsed it before
 	r := &Replica{
-		name: cfg.Name, url: cfg.URL, zone: cfg.Zone, weight: cfg.Weight,
+		target: target,
+		name:   cfg.Name, url: cfg.URL, zone: cfg.Zone, weight: cfg.Weight,
 		pool: p, slot: slot, hash: hashName(cfg.Name),
 	}
 	r.generation.Store(p.generations.Add(1))
-	r.capacity.Store(int64(p.cfg.Load().KVTokens))
+	r.setCapacity(int64(p.cfg.Load().KVTokens))
 	return r
 }
 
@@ -135,12 +139,12 @@ func (r *Replica) Load() Load { return r.ledger.load() }
 // Capacity returns the KV cache's size in tokens, reported or assumed, and
 // how much of it may be claimed below the headroom. Both are 0 while unknown.
 func (r *Replica) Capacity() (full, usable int) {
-	f := r.capacity.Load()
-	return int(f), int(r.limit(f))
+	return int(r.capacity.Load()), int(r.usable.Load())
+}
+
+func (r *Replica) setCapacity(full int64) {
+	r.capacity.Store(full)
+	r.usable.Store(int64(float64(full) * (1 - r.config().Headroom)))
 }
 
 func (r *Replica) config() *PoolConfig { return r.pool.cfg.Load() }
-
-func (r *Replica) limit(full int64) int64 {
-	return int64(float64(full) * (1 - r.config().Headroom))
-}
