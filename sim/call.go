@@ -55,7 +55,10 @@ type event struct {
 	empty  bool   // there is no token with it
 }
 
-var errShutdown = errors.New("sim: replica is shutting down")
+var (
+	errShutdown = errors.New("sim: replica is shutting down")
+	errDead     = errors.New("sim: replica is dead")
+)
 
 func (c *call) push(e event) {
 	c.mu.Lock()

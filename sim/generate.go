@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"mime"
 	"net/http"
@@ -13,37 +12,54 @@ import (
 // generate serves both generation routes.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, chat bool) {
 	s.led.count(r.URL.Path)
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the client left while sending
-	}
+	a := &Arrival{Request: r}
 	c := &call{wake: make(chan struct{}, 1), created: time.Now().Unix()}
-	c.entry = s.led.add(Received{
-		Path: r.URL.Path, Header: r.Header.Clone(), Body: data, RemoteAddr: r.RemoteAddr, Arrived: time.Now(),
-	})
+	c.entry = s.led.add(Received{Path: r.URL.Path, Header: r.Header.Clone(), RemoteAddr: r.RemoteAddr, Arrived: time.Now()})
 	defer func() { c.entry.update(func(e *Received) { e.Ended = time.Now() }) }()
-	if bad := s.accept(c, r, data, chat); bad != nil {
-		c.entry.update(func(e *Received) { e.Status = bad.status })
-		writeError(w, bad)
+	sc := &script{Fault: s.choose(a), s: s, w: w, r: r, entry: c.entry}
+	if sc.Slice > 0 {
+		sc.w = newSlicer(w, a.N, sc.Slice)
+	}
+	if sc.at(AtHeaders, 0) {
 		return
 	}
+	data := a.Body()
+	if a.err != nil {
+		return // the client left while sending
+	}
+	c.entry.update(func(e *Received) { e.Body, e.Arrived = data, time.Now() })
+	if sc.at(AtRequest, 0) {
+		return
+	}
+	for _, status := range sc.Informational {
+		sc.w.WriteHeader(status)
+	}
+	if bad := s.accept(c, r, data, chat); bad != nil {
+		c.entry.update(func(e *Received) { e.Status = bad.status })
+		writeError(sc.w, bad)
+		return
+	}
+	s.run(sc, c)
+}
+
+// run submits an accepted request and serves its answer.
+func (s *Server) run(sc *script, c *call) {
 	switch err := s.submit(c); {
+	case errors.Is(err, errDead):
+		breakConn(sc.w, true)
+	case errors.Is(err, errShutdown) && c.req.Stream:
+		s.refuseStream(sc.w, c)
 	case errors.Is(err, errShutdown):
 		for i := range c.choices {
 			c.push(event{choice: i, reason: Aborted, empty: true})
 		}
-		if c.req.Stream {
-			s.refuseStream(w, c)
-			return
-		}
+		s.answer(sc, c)
 	case err != nil:
-		writeError(w, badRequest("input_tokens", "%v", err))
-		return
-	}
-	if c.req.Stream {
-		s.stream(w, r, c)
-	} else {
-		s.answer(w, r, c)
+		writeError(sc.w, badRequest("input_tokens", "%v", err))
+	case c.req.Stream:
+		s.stream(sc, c)
+	default:
+		s.answer(sc, c)
 	}
 }
 
@@ -93,15 +109,19 @@ func requestID(r *http.Request, b *body) string {
 }
 
 // answer serves a request that does not stream.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) {
+func (s *Server) answer(sc *script, c *call) {
 	for open := len(c.choices); open > 0; {
-		events, err := c.take(r.Context(), nil)
+		events, err := c.take(sc.r.Context(), nil)
 		if err != nil {
 			s.left(c)
 			return
 		}
 		for _, ev := range events {
 			ch := &c.choices[ev.choice]
+			if ev.reason == killed {
+				breakConn(sc.w, true)
+				return
+			}
 			if ch.reason != "" {
 				continue
 			}
@@ -116,10 +136,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, c *call) {
 		}
 	}
 	s.finished(c)
-	w.Header().Set("Content-Type", "application/json")
+	sc.w.Header().Set("Content-Type", "application/json")
 	out := s.appendAnswer(nil, c)
 	c.entry.update(func(e *Received) { e.Status, e.Sent = http.StatusOK, c.generated() })
-	_, _ = w.Write(out)
+	_, _ = sc.w.Write(out)
 }
 
 // left notes that the client has gone and ends the request in the engine.
@@ -136,17 +156,26 @@ func (s *Server) finished(c *call) {
 
 // stream serves a streaming request: the head at once, then one event per
 // generated token.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) {
-	st := s.openStream(w, c)
+func (s *Server) stream(sc *script, c *call) {
+	st := s.openStream(sc.w, c)
+	sc.tails = st.send
+	if sc.at(AtHead, 0) || sc.at(AtToken, 0) {
+		s.abort(c)
+		return
+	}
 	var events []event
 	for open := len(c.choices); open > 0; {
 		var err error
-		if events, err = c.take(r.Context(), events); err != nil {
+		if events, err = c.take(sc.r.Context(), events); err != nil {
 			s.left(c)
 			return
 		}
 		for _, ev := range events {
 			ch := &c.choices[ev.choice]
+			if ev.reason == killed {
+				breakConn(sc.w, true)
+				return
+			}
 			if ch.reason != "" {
 				continue
 			}
@@ -157,9 +186,16 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, c *call) {
 				s.left(c)
 				return
 			}
+			if sc.at(AtToken, c.generated()) {
+				s.abort(c)
+				return
+			}
 		}
 	}
 	s.finished(c)
+	if sc.at(AtDone, 0) {
+		return
+	}
 	if st.final {
 		if err := st.usage(); err != nil {
 			return

@@ -161,7 +161,15 @@ func (x *exposition) histogram(name string, h *histogram) {
 
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	s.led.count(r.URL.Path)
+	t := s.trouble(&s.metrics)
+	if !t.serve(r.Context(), w) {
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	if t.Garbage != nil {
+		_, _ = w.Write(t.Garbage)
+		return
+	}
 	_, _ = w.Write(s.exposition())
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 type Network struct {
 	Delay  time.Duration // one way, of data, of a close and of a dial; set before use
 	Buffer int           // bytes in flight per direction before a write blocks; if zero, 64 KiB
+	Idle   time.Duration // after which Serve drops an idle connection; if zero, 5 s
 
 	mu    sync.Mutex
 	hosts map[string]*Listener
@@ -41,6 +43,8 @@ type Listener struct {
 	changed chan struct{} // closed at every change, when somebody waits
 	refuse  bool
 	silent  bool
+	mute    bool
+	resets  int // connections to reset as soon as they are accepted
 	closed  bool
 }
 
@@ -141,14 +145,14 @@ type Host struct {
 }
 
 // Serve answers HTTP on addr with h. Like vLLM's server it speaks HTTP/1.1 and
-// drops connections that were idle for 5 s. The caller must Close the Host.
+// drops connections that were idle for n.Idle. The caller must Close the Host.
 func (n *Network) Serve(addr string, h http.Handler) (*Host, error) {
 	l, err := n.Listen(addr)
 	if err != nil {
 		return nil, err
 	}
 	host := &Host{Listener: l, done: make(chan struct{})}
-	host.srv = &http.Server{Handler: h, IdleTimeout: 5 * time.Second, MaxHeaderBytes: 4 << 20}
+	host.srv = &http.Server{Handler: h, IdleTimeout: cmp.Or(n.Idle, 5*time.Second), MaxHeaderBytes: 4 << 20}
 	go func() {
 		defer close(host.done)
 		_ = host.srv.Serve(l)
@@ -161,6 +165,7 @@ func (n *Network) Serve(addr string, h http.Handler) (*Host, error) {
 func (h *Host) Close() error {
 	err := h.srv.Close()
 	<-h.done
+	h.Reset() // those the server never saw
 	return err
 }
 
@@ -180,9 +185,18 @@ func (l *Listener) connect() (*Conn, <-chan struct{}, error) {
 	}
 	client, server := l.net.pair(l.addr)
 	server.owner = l
-	l.conns[server] = struct{}{}
-	l.queue = append(l.queue, server)
-	l.signalLocked()
+	switch {
+	case l.resets > 0:
+		l.resets--
+		server.owner = nil
+		server.Reset()
+	case l.mute:
+		l.conns[server] = struct{}{}
+	default:
+		l.conns[server] = struct{}{}
+		l.queue = append(l.queue, server)
+		l.signalLocked()
+	}
 	return client, nil, nil
 }
 
@@ -260,6 +274,13 @@ func (l *Listener) Refuse(on bool) { l.set(func() { l.refuse = on }) }
 
 // Blackhole makes the host leave new connections unanswered, or answer again.
 func (l *Listener) Blackhole(on bool) { l.set(func() { l.silent = on }) }
+
+// Mute makes the host accept new connections and never read from them, or
+// serve new ones again.
+func (l *Listener) Mute(on bool) { l.set(func() { l.mute = on }) }
+
+// ResetNext makes the host reset the next n connections once they are accepted.
+func (l *Listener) ResetNext(n int) { l.set(func() { l.resets = n }) }
 
 func (l *Listener) set(f func()) {
 	l.mu.Lock()

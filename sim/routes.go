@@ -41,6 +41,9 @@ type modelCard struct {
 
 func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 	s.led.count(r.URL.Path)
+	if !s.trouble(&s.models).serve(r.Context(), w) {
+		return
+	}
 	created := time.Now().Unix()
 	cards := []modelCard{}
 	for _, name := range append([]string{s.cfg.Model}, s.cfg.Aliases...) {
@@ -62,7 +65,16 @@ func (s *Server) serveModels(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request) {
 	s.led.count(r.URL.Path)
+	if !s.trouble(&s.health).serve(r.Context(), w) {
+		return
+	}
 	w.WriteHeader(http.StatusOK)
+}
+
+func (s *Server) trouble(t *Trouble) Trouble {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *t
 }
 
 // addAdapter registers a name, with mu held or before the server is shared.

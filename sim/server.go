@@ -3,7 +3,9 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -50,15 +52,20 @@ type Server struct {
 	cfg Config
 	mux *http.ServeMux
 
-	mu       sync.Mutex
-	eng      *Engine
-	timer    *time.Timer
-	stepping bool
-	stepEnd  time.Time // when the running step is over
-	started  time.Time
-	epoch    int // of the engine; steps of an earlier one are void
-	closed   bool
-	hung     bool
+	mu                      sync.Mutex
+	eng                     *Engine
+	timer                   *time.Timer
+	stepping                bool
+	stepEnd                 time.Time // when the running step is over
+	started                 time.Time
+	epoch                   int // of the engine; steps of an earlier one are void
+	closed                  bool
+	hung                    bool
+	dead                    bool
+	onKill                  func()
+	fault                   func(*Arrival) *Fault
+	arrivals                int
+	health, metrics, models Trouble
 
 	adapters map[string]string
 	order    []string // adapter names as loaded
@@ -81,11 +88,16 @@ func NewServer(cfg Config) *Server {
 		panic(fmt.Sprintf("sim: MaxModelLen is %d, want at most the KV cache of %d tokens", cfg.MaxModelLen, most))
 	}
 	s.eng = eng
-	for name, path := range cfg.Adapters {
-		s.addAdapter(name, path)
-	}
+	s.loadConfiguredLocked()
 	s.routes()
 	return s
+}
+
+// loadConfiguredLocked loads the adapters of the Config, in order of name.
+func (s *Server) loadConfiguredLocked() {
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.Adapters)) {
+		s.addAdapter(name, s.cfg.Adapters[name])
+	}
 }
 
 func (c Config) withDefaults() Config {
@@ -148,7 +160,27 @@ func (s *Server) routes() {
 }
 
 // ServeHTTP answers as a vLLM API server does.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	dead := s.dead
+	s.mu.Unlock()
+	if dead {
+		breakConn(w, true)
+		return
+	}
+	lines := 0
+	for _, v := range r.Header {
+		lines += len(v)
+	}
+	if lines > maxHeaders {
+		http.Error(w, "Invalid HTTP request received.", http.StatusBadRequest)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// maxHeaders is the number of header lines that vLLM's HTTP parser accepts.
+const maxHeaders = 256
 
 // Close aborts all requests and stops the engine; requests that come later are
 // answered as a replica answers that is shutting down.
@@ -185,7 +217,7 @@ func (s *Server) Requests() []Received {
 
 // kickLocked starts a step if there is work and none runs.
 func (s *Server) kickLocked(from time.Time) {
-	if s.stepping || s.hung || s.closed {
+	if s.stepping || s.hung || s.closed || s.dead {
 		return
 	}
 	d, ok := s.eng.Begin()
@@ -250,6 +282,9 @@ func (s *Server) submit(c *call) error {
 	defer s.mu.Unlock()
 	if s.closed {
 		return errShutdown
+	}
+	if s.dead {
+		return errDead
 	}
 	for i := range c.choices {
 		if err := s.eng.Submit(&c.choices[i].seq); err != nil {
