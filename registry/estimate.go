@@ -7,8 +7,10 @@ import (
 
 // report is one State with what was concluded from it when it arrived.
 type report struct {
-	state  State
-	others Load // what the engine held beyond this process's ledger
+	state   State
+	others  Load      // what the engine held beyond this process's ledger
+	alone   bool      // others is zero
+	staleAt time.Time // when it stops being used
 }
 
 // State returns what the replica last reported, or nil if it never did. It
@@ -26,7 +28,7 @@ func (r *Replica) Fresh(now time.Time) bool { return r.fresh(now) != nil }
 
 func (r *Replica) fresh(now time.Time) *report {
 	rep := r.report.Load()
-	if rep == nil || now.Sub(rep.state.At) > r.config().StaleAfter {
+	if rep == nil || now.After(rep.staleAt) {
 		return nil
 	}
 	return rep
@@ -53,7 +55,7 @@ func (r *Replica) ReportSince(s State, asked Load) {
 		prev = nil
 	}
 	if s.KVTokens > 0 {
-		r.capacity.Store(int64(s.KVTokens))
+		r.setCapacity(int64(s.KVTokens))
 	}
 	r.asleep.Store(s.Asleep)
 	now := r.Load()
@@ -62,7 +64,8 @@ func (r *Replica) ReportSince(s State, asked Load) {
 		Prefilling: max(now.Prefilling, asked.Prefilling),
 		KV:         max(now.KV, asked.KV),
 	}
-	rep := &report{state: s, others: r.beyond(&s, known)}
+	rep := &report{state: s, others: r.beyond(&s, known), staleAt: s.At.Add(r.config().StaleAfter)}
+	rep.alone = rep.others == Load{}
 	if restarted {
 		r.restart()
 	}
@@ -113,22 +116,62 @@ func (r *Replica) Others(now time.Time) (others Load, fresh bool) {
 	if rep == nil {
 		return Load{}, false
 	}
-	others = rep.others
-	if others.Prefill > 0 {
-		done := now.Sub(rep.state.At).Seconds() * r.PrefillRate()
-		others.Prefill = max(0, others.Prefill-max(0, int(done)))
-	}
-	return others, true
+	return r.othersOf(rep, now), true
 }
 
-func (r *Replica) others(now time.Time) Load {
-	others, _ := r.Others(now)
+func (r *Replica) othersOf(rep *report, now time.Time) Load {
+	others := rep.others
+	others.Prefill = r.waiting(rep, now)
 	return others
+}
+
+// waiting returns the prefill that others had waiting at the report and that
+// should not be computed by now.
+func (r *Replica) waiting(rep *report, now time.Time) int {
+	if rep.others.Prefill == 0 {
+		return 0
+	}
+	done := now.Sub(rep.state.At).Seconds() * r.PrefillRate()
+	return max(0, rep.others.Prefill-max(0, int(done)))
 }
 
 // Estimate returns the load on the replica at now: this process's ledger plus
 // [Replica.Others]. It is never negative. Without a fresh report it is the
 // ledger alone, which then understates what is there.
 func (r *Replica) Estimate(now time.Time) Load {
-	return r.ledger.load().Add(r.others(now))
+	others, _ := r.Others(now)
+	return r.ledger.load().Add(others)
+}
+
+// View is what a router asks about one replica at one moment.
+type View struct {
+	Load        Load    // as [Replica.Estimate] returns it
+	PrefillRate float64 // as [Replica.PrefillRate] returns it
+	Full        int     // KV tokens; 0 = unknown
+	Usable      int     // KV tokens below the headroom
+	Fresh       bool    // there is a report younger than StaleAfter
+	Reported    bool    // there is a report, of whatever age
+}
+
+// View fills v with the state of the replica at now and reports whether it is
+// routable.
+func (r *Replica) View(v *View, now time.Time) (routable bool) {
+	g := &r.ledger
+	v.Load.Requests = int(g.requests.Load())
+	v.Load.Prefilling = int(g.prefilling.Load())
+	v.Load.Prefill = int(g.prefill.Load())
+	v.Load.KV = int(g.kv.Load())
+	v.Load.Context = int(g.context.Load())
+	v.PrefillRate = r.PrefillRate()
+	v.Full, v.Usable = int(r.capacity.Load()), int(r.usable.Load())
+	rep := r.report.Load()
+	v.Reported = rep != nil
+	if v.Fresh = rep != nil && !now.After(rep.staleAt); v.Fresh && !rep.alone {
+		v.Load.Requests += rep.others.Requests
+		v.Load.Prefilling += rep.others.Prefilling
+		v.Load.Prefill += r.waiting(rep, now)
+		v.Load.KV += rep.others.KV
+		v.Load.Context += rep.others.Context
+	}
+	return r.Routable(now)
 }

@@ -51,9 +51,11 @@ func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
 		return Lease{}, false
 	}
 	kv := int64(max(c.KV, 0))
-	others := int64(r.others(now).KV)
-	full := r.capacity.Load()
-	if !r.ledger.take(kv, others, r.limit(full), full) {
+	others := int64(0)
+	if rep := r.fresh(now); rep != nil {
+		others = int64(rep.others.KV)
+	}
+	if !r.ledger.take(kv, others, r.usable.Load(), r.capacity.Load()) {
 		if trial {
 			r.trial.Store(false)
 		}

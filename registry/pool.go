@@ -223,11 +223,11 @@ func (p *Pool) Capacity() (kvTokens int, known bool) {
 	replicas := p.Replicas()
 	known = len(replicas) > 0
 	for _, r := range replicas {
-		full := r.capacity.Load()
+		full, usable := r.Capacity()
 		if full == 0 {
 			known = false
 		}
-		kvTokens += int(r.limit(full))
+		kvTokens += usable
 	}
 	return kvTokens, known
 }

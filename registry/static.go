@@ -116,9 +116,11 @@ func (p *Pool) adopt(n *Pool) {
 	for _, w := range wanted {
 		if r := kept[w.name]; r != nil && r.url == w.url && r.zone == w.zone && r.weight == w.weight {
 			delete(kept, w.name)
-			if r.report.Load() == nil {
-				r.capacity.Store(int64(cfg.KVTokens))
+			full := r.capacity.Load()
+			if s := r.State(); s == nil || s.KVTokens == 0 {
+				full = int64(cfg.KVTokens)
 			}
+			r.setCapacity(full)
 			next = append(next, r)
 			continue
 		}

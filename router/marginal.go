@@ -35,34 +35,51 @@ func (m MarginalCost) withDefaults() MarginalCost {
 
 // Score adds the marginal cost of each replica.
 func (m MarginalCost) Score(cost []float64, req *Request, replicas []*registry.Replica) {
-	m = m.withDefaults()
+	j := m.job(req)
+	var made registry.View
 	for i, r := range replicas {
-		cost[i] += m.terms(req, req.Load(i, r), r).Sum()
+		t := j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
+		cost[i] += t.Sum()
 	}
 }
 
-// Terms returns the parts of the cost of sending req to r under load l.
-func (m MarginalCost) Terms(req *Request, l registry.Load, r *registry.Replica) Terms {
+// Terms returns the parts of the cost of sending req to r, which is
+// replicas[i] as in [Request.Load].
+func (m MarginalCost) Terms(req *Request, i int, r *registry.Replica) Terms {
+	j := m.job(req)
+	var made registry.View
+	return j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
+}
+
+// job is what of a marginal cost does not depend on the replica.
+type job struct {
+	stall, decode, read float64 // α, β/2 times the output of one sequence, k
+	sequences, output   float64 // output of all sequences
+	context             float64
+}
+
+func (m MarginalCost) job(req *Request) job {
 	m = m.withDefaults()
-	return m.terms(req, l, r)
+	n, output := float64(max(1, req.Sequences)), float64(max(0, req.Output))
+	return job{
+		stall: m.Stall, decode: m.Decode / 2 * output, read: m.Context,
+		sequences: n, output: n * output,
+		context: float64(max(0, req.Prompt)) + n*output/2,
+	}
 }
 
-func (m *MarginalCost) terms(req *Request, l registry.Load, r *registry.Replica) Terms {
-	perToken := 1 / r.PrefillRate()
-	c := req.Claim(r)
-	batch, output := float64(l.Requests), float64(max(0, req.Output))
-	sequences := float64(c.Sequences)
+func (j *job) terms(v *registry.View, prefill float64) Terms {
+	perToken := 1 / v.PrefillRate
 	perSequence := perToken / 2
+	batch := float64(v.Load.Requests)
 	t := Terms{
-		Wait:  float64(l.Prefill+c.Prefill) * perToken,
-		Stall: m.Stall * batch * float64(c.Prefill) * perToken,
-		Decode: m.Decode / 2 * output * (perSequence*batch + m.Context*float64(l.Context) +
-			batch*(perSequence*sequences+m.Context*float64(c.Context))),
+		Wait:  (float64(v.Load.Prefill) + prefill) * perToken,
+		Stall: j.stall * batch * prefill * perToken,
+		Decode: j.decode * (perSequence*batch + j.read*float64(v.Load.Context) +
+			batch*(perSequence*j.sequences+j.read*j.context)),
 	}
-	if full, usable := r.Capacity(); full > 0 {
-		if over := l.KV + c.KV - usable; over > 0 {
-			t.Overflow = (1 + m.Stall*batch) * float64(over) * perToken
-		}
+	if over := float64(v.Load.KV-v.Usable) + prefill + j.output; over > 0 && v.Full > 0 {
+		t.Overflow = (1 + j.stall*batch) * over * perToken
 	}
 	return t
 }

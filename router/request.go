@@ -25,7 +25,7 @@ type Request struct {
 	Value     any                 // for the caller's own scorers
 	Trace     *Trace              // filled with the reasons if not nil
 
-	loads []registry.Load // of the replicas being scored, while a Router scores them
+	views []registry.View // of the replicas being scored, while a Router scores them
 }
 
 // CachedOn returns the prompt tokens that r need not compute: whole blocks,
@@ -36,8 +36,11 @@ func (q *Request) CachedOn(r *registry.Replica) int {
 		return 0
 	}
 	n := max(0, min(q.Cached[slot], q.Prompt-1))
-	if q.BlockSize > 1 {
-		n -= n % q.BlockSize
+	if b := q.BlockSize; b > 1 {
+		if b&(b-1) == 0 {
+			return n &^ (b - 1)
+		}
+		n -= n % b
 	}
 	return n
 }
@@ -62,12 +65,26 @@ func (q *Request) Claim(r *registry.Replica) registry.Claim {
 // request. A Router works it out once for all scorers, and for a replica
 // without a fresh report adds what others have on the average one with.
 func (q *Request) Load(i int, r *registry.Replica) registry.Load {
-	if i < len(q.loads) {
-		return q.loads[i]
+	if i < len(q.views) {
+		return q.views[i].Load
 	}
-	now := q.Now
-	if now.IsZero() {
-		now = time.Now()
+	return q.estimate(r)
+}
+
+func (q *Request) estimate(r *registry.Replica) registry.Load { return r.Estimate(q.time()) }
+
+// view is Load with what else a scorer may ask, in v if it has to be made.
+func (q *Request) view(i int, r *registry.Replica, v *registry.View) *registry.View {
+	if i < len(q.views) {
+		return &q.views[i]
 	}
-	return r.Estimate(now)
+	r.View(v, q.time())
+	return v
+}
+
+func (q *Request) time() time.Time {
+	if q.Now.IsZero() {
+		return time.Now()
+	}
+	return q.Now
 }

@@ -86,11 +86,21 @@ type Decision struct {
 	Cached  int     // prompt tokens the replica was believed to hold
 }
 
-// scratch is what one Pick works with.
+// scratch is what one Pick works with: the replicas that may be used and
+// what is known of each, in two groups.
 type scratch struct {
-	fit, stale []*registry.Replica
+	fit, stale group
 	cost       []float64
-	loads      []registry.Load
+}
+
+type group struct {
+	replicas []*registry.Replica
+	views    []registry.View
+}
+
+func (g *group) reset() {
+	clear(g.replicas)
+	g.replicas, g.views = g.replicas[:0], g.views[:0]
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -105,92 +115,104 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // does not allocate unless req.Trace is set.
 func (rt *Router) Pick(req *Request, replicas []*registry.Replica) (Decision, error) {
 	sc := scratches.Get().(*scratch)
-	now := req.Now
-	if now.IsZero() {
-		now = time.Now()
-	}
+	now := req.time()
 	if req.Trace != nil {
 		req.Trace.begin(req, replicas, now)
 	}
-	mean := sc.sort(req, replicas, now)
-	d, err := rt.pickFrom(sc.fit, sc, req, now, mean)
-	if err != nil && len(sc.stale) > 0 {
+	sc.sort(req, replicas, now)
+	d, err := rt.pickFrom(&sc.fit, sc, req, now)
+	if err != nil && len(sc.stale.replicas) > 0 {
 		var second error
-		if d, second = rt.pickFrom(sc.stale, sc, req, now, mean); second == nil || err != ErrNoRoom {
+		if d, second = rt.pickFrom(&sc.stale, sc, req, now); second == nil || err != ErrNoRoom {
 			err = second
 		}
 	}
-	req.loads = nil
-	sc.reset()
+	req.views = nil
+	sc.fit.reset()
+	sc.stale.reset()
 	scratches.Put(sc)
 	return d, err
 }
 
-// sort fills fit and stale with the replicas that may be used and returns
-// the mean load that others put on those with a fresh report.
-func (sc *scratch) sort(req *Request, replicas []*registry.Replica, now time.Time) registry.Load {
-	var sum registry.Load
+// sort fills the groups with the replicas that may be used.
+func (sc *scratch) sort(req *Request, replicas []*registry.Replica, now time.Time) {
+	g := &sc.fit
+	g.views = slices.Grow(g.views[:0], len(replicas))[:len(replicas)]
 	fresh := 0
 	for _, r := range replicas {
-		if !r.Routable(now) || slices.Contains(req.Tried, r) {
+		if len(req.Tried) > 0 && slices.Contains(req.Tried, r) {
 			continue
 		}
-		others, ok := r.Others(now)
+		v := &g.views[len(g.replicas)]
 		switch {
-		case ok:
+		case !r.View(v, now):
+			continue
+		case v.Fresh:
 			fresh++
-			sum = sum.Add(others)
-			sc.fit = append(sc.fit, r)
-		case r.State() == nil:
-			sc.fit = append(sc.fit, r)
-		default:
-			sc.stale = append(sc.stale, r)
+		case v.Reported:
+			sc.stale.replicas = append(sc.stale.replicas, r)
+			sc.stale.views = append(sc.stale.views, *v)
+			continue
 		}
+		g.replicas = append(g.replicas, r)
+	}
+	g.views = g.views[:len(g.replicas)]
+	if fresh == len(g.replicas) && len(sc.stale.replicas) == 0 {
+		return
 	}
 	if fresh == 0 {
-		sc.fit = append(sc.fit, sc.stale...)
-		sc.stale = sc.stale[:0]
-		return sum
+		g.replicas = append(g.replicas, sc.stale.replicas...)
+		g.views = append(g.views, sc.stale.views...)
+		sc.stale.reset()
+		return
 	}
-	return registry.Load{
+	sc.presume(now)
+}
+
+// presume adds to replicas without a fresh report what others have on the
+// average one with: unknown is not idle.
+func (sc *scratch) presume(now time.Time) {
+	var sum registry.Load
+	fresh := 0
+	for _, r := range sc.fit.replicas {
+		if others, ok := r.Others(now); ok {
+			sum = sum.Add(others)
+			fresh++
+		}
+	}
+	fresh = max(fresh, 1)
+	mean := registry.Load{
 		Requests:   sum.Requests / fresh,
 		Prefilling: sum.Prefilling / fresh,
 		Prefill:    sum.Prefill / fresh,
 		KV:         sum.KV / fresh,
 		Context:    sum.Context / fresh,
 	}
+	for _, g := range [...]*group{&sc.fit, &sc.stale} {
+		for i := range g.views {
+			if v := &g.views[i]; !v.Fresh {
+				v.Load = v.Load.Add(mean)
+			}
+		}
+	}
 }
 
-func (sc *scratch) reset() {
-	clear(sc.fit)
-	clear(sc.stale)
-	sc.fit, sc.stale = sc.fit[:0], sc.stale[:0]
-}
-
-// pickFrom scores candidates and leases the best that has room.
-func (rt *Router) pickFrom(candidates []*registry.Replica, sc *scratch, req *Request, now time.Time, mean registry.Load) (Decision, error) {
-	if len(candidates) == 0 {
+// pickFrom scores a group and leases the best of it that has room.
+func (rt *Router) pickFrom(g *group, sc *scratch, req *Request, now time.Time) (Decision, error) {
+	if len(g.replicas) == 0 {
 		return Decision{}, ErrNoReplica
 	}
-	sc.loads = sc.loads[:0]
-	for _, r := range candidates {
-		others, ok := r.Others(now)
-		if !ok {
-			others = mean
-		}
-		sc.loads = append(sc.loads, r.Load().Add(others))
-	}
-	req.loads = sc.loads
-	sc.cost = slices.Grow(sc.cost[:0], len(candidates))[:len(candidates)]
+	req.views = g.views
+	sc.cost = slices.Grow(sc.cost[:0], len(g.replicas))[:len(g.replicas)]
 	clear(sc.cost)
-	rt.score(sc.cost, req, candidates)
+	rt.score(sc.cost, req, g.replicas)
 	err := ErrNoReplica
 	for {
-		i := best(sc.cost, rt.tie, req.Key, candidates)
+		i := best(sc.cost, rt.tie, req.Key, g.replicas)
 		if i < 0 {
 			return Decision{}, err
 		}
-		r, claim := candidates[i], req.Claim(candidates[i])
+		r, claim := g.replicas[i], req.Claim(g.replicas[i])
 		lease, ok := r.LeaseAt(claim, now)
 		if ok {
 			d := Decision{Replica: r, Lease: lease, Cost: sc.cost[i], Cached: req.CachedOn(r)}
@@ -199,7 +221,7 @@ func (rt *Router) pickFrom(candidates []*registry.Replica, sc *scratch, req *Req
 			}
 			return d, nil
 		}
-		if full, _ := r.Capacity(); full == 0 || claim.KV <= full {
+		if full := g.views[i].Full; full == 0 || claim.KV <= full {
 			err = ErrNoRoom
 		} else if err == ErrNoReplica {
 			err = ErrTooLarge
