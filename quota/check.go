@@ -1,9 +1,6 @@
 package quota
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Check reports what makes r unfit for any store: a *LimitError with the verdict
 // Bad that names the field, or nil. It does not allocate for a good r.
@@ -29,8 +26,8 @@ func (r *Reservation) Check() error {
 		switch {
 		case w.Name == "" || len(w.Name) > 128:
 			return r.bad("window name", "of %d bytes: want 1 to 128", len(w.Name))
-		case !(w.Rate >= 0) || math.IsInf(w.Rate, 1):
-			return r.bad("window "+w.Name+": rate", "%v: want a finite number, 0 or more", w.Rate)
+		case !(w.Rate >= 0 && w.Rate <= MaxTokens):
+			return r.bad("window "+w.Name+": rate", "%v: want 0 to %d tokens per second", w.Rate, int64(MaxTokens))
 		case w.Burst < 0 || w.Burst > MaxTokens:
 			return r.bad("window "+w.Name+": burst", "%d: want 0 to %d tokens", w.Burst, int64(MaxTokens))
 		}

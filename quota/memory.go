@@ -85,6 +85,9 @@ func (m *Memory) Reserve(ctx context.Context, r Reservation) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
+	if err := r.Fits(); err != nil {
+		return err
+	}
 	err := m.reserve(&r)
 	if err == errFull {
 		m.sweep()
@@ -103,9 +106,6 @@ func (m *Memory) reserve(r *Reservation) error {
 		if e := a.ids[r.ID]; e != nil {
 			return e.refuse(r)
 		}
-	}
-	if err := r.Fits(); err != nil {
-		return err
 	}
 	if a == nil {
 		var err error

@@ -40,7 +40,7 @@ func (m *meter) add(n float64) { m.spent = max(m.spent+n, 0) }
 // wait returns how long a drained meter needs until cost fits in w: 0 when it
 // does now, negative when no time will do.
 func (m *meter) wait(w *Window, cost int64) time.Duration {
-	lack := m.spent + float64(cost) - float64(w.Burst)
+	lack := float64(cost) - (float64(w.Burst) - m.spent)
 	if lack <= 0 {
 		return 0
 	}

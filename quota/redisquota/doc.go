@@ -1,0 +1,53 @@
+// Package redisquota is a quota.Store in Redis, shared by any number of
+// gateways: one server, a master with replicas under Sentinel, or a cluster.
+// It needs Redis 5 or later.
+//
+// # What it does to Redis
+//
+// Reserve and Settle are one EVALSHA each, Renew is one per reservation; calls
+// that are made at the same time travel in one pipeline. A script the server
+// does not know is sent in full, so a restart or SCRIPT FLUSH is not noticed.
+// All keys of one tenant share one hash tag, made from the tenant's id so that
+// no two ids can meet. Every key expires, Config.Keep after its last use. The
+// server must not evict keys that have not expired (maxmemory-policy noeviction).
+// An ACL user needs ~<Prefix>* and the commands EVAL, EVALSHA, SET, PEXPIRE,
+// TIME, HGET, HMGET, HSET, HDEL, HGETALL, ZADD, ZREM, ZCARD, ZCOUNT and
+// ZRANGEBYSCORE.
+//
+// Time is the server's: no clock of a gateway enters a decision.
+//
+// # What it promises
+//
+// A call that got no answer is made again under the same id, which cannot count
+// twice. A Reserve that its caller gave up on is taken back. A Settle that
+// cannot be delivered is kept, up to Config.Backlog of them, and delivered when
+// Redis is back.
+//
+// With one server that keeps its data, no window grants more than its
+// Burst + Rate*t in any span of t seconds. When a fail-over or a crash loses
+// what was written last, those reservations are unknown to the new master, and
+// it can grant their tokens and slots again: at most the lost writes, that is
+// what was granted during the replication delay. Their Renew makes them held
+// again, and their Settle charges them in full, so that charges stay complete.
+//
+// # When Redis is away
+//
+// Config.Policy says what happens, and has no default. After one failed attempt
+// and one repetition, together no longer than Config.Timeout, a breaker opens:
+// calls are answered by the policy at once, and a probe asks Redis ten times a
+// second until it takes writes again. In a cluster there is a breaker for each
+// of 32 ranges of slots.
+//
+//   - Closed refuses with *quota.UnavailableError.
+//   - Open lets everything through; how much is spent in the meantime has no
+//     bound but the engines' speed.
+//   - LocalShare grants Config.Share of every limit from memory: with n gateways
+//     of share s an outage of t seconds lets through at most
+//     n*s*(Burst + Rate*t) more tokens per window than the contract, and
+//     n*max(1, floor(s*Concurrency)) requests at once beside those that were
+//     already running. Several outages in a row share one such burst, because the
+//     memory is kept between them.
+//
+// What Open and LocalShare let through is charged when it settles, as a debt if
+// it must be, and Renew makes it held in Redis.
+package redisquota

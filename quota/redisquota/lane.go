@@ -1,0 +1,228 @@
+package redisquota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	clusterLanes = 32
+	batchSize    = 128
+	queueSize    = 4096
+	probeEvery   = 100 * time.Millisecond
+)
+
+var (
+	errDown   = errors.New("redisquota: redis is away")
+	errBusy   = errors.New("redisquota: too many calls are waiting for redis")
+	errLate   = errors.New("redisquota: redis did not answer in time")
+	errClosed = errors.New("redisquota: store is closed")
+)
+
+// lane carries the calls of one range of slots: a queue that workers empty in
+// batches, and a breaker.
+type lane struct {
+	s     *Store
+	queue chan *op
+	down  atomic.Bool // the breaker is open
+	probe string      // a key of this range
+}
+
+func (s *Store) startLanes(n, workers int) {
+	s.lanes = make([]*lane, n)
+	for i := range s.lanes {
+		l := &lane{s: s, queue: make(chan *op, queueSize), probe: s.probeKey(i, n)}
+		s.lanes[i] = l
+		for range workers {
+			s.wg.Go(l.work)
+		}
+	}
+}
+
+// probeKey finds a key whose slot is in lane i of n.
+func (s *Store) probeKey(i, n int) string {
+	for k := 0; ; k++ {
+		if tag := "p" + strconv.Itoa(k); int(slot(tag))*n/slots == i {
+			return s.cfg.Prefix + "{" + tag + "}:probe"
+		}
+	}
+}
+
+func (s *Store) lane(o *op) *lane { return s.lanes[int(o.slot)*len(s.lanes)/slots] }
+
+// send puts o on its way. When it returns an error, o was not sent and never
+// will be.
+func (s *Store) send(o *op) error {
+	l := s.lane(o)
+	if l.down.Load() {
+		return errDown
+	}
+	o.until = time.Now().Add(s.cfg.Timeout)
+	select {
+	case l.queue <- o:
+		return nil
+	default:
+		return errBusy
+	}
+}
+
+// wait returns the answer to o. It ends with Config.Timeout, with ctx, or with
+// the store.
+func (s *Store) wait(ctx context.Context, o *op) reply {
+	timer := time.NewTimer(time.Until(o.until))
+	defer timer.Stop()
+	var err error
+	select {
+	case r := <-o.done:
+		return r
+	case <-timer.C:
+		err = errLate
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-s.ctx.Done():
+		err = errClosed
+	}
+	o.gone.Store(true)
+	return reply{err: err}
+}
+
+// work sends what waits in the queue, as much as there is at a time.
+func (l *lane) work() {
+	batch := make([]*op, 0, batchSize)
+	for {
+		select {
+		case o := <-l.queue:
+			batch = append(batch[:0], o)
+		case <-l.s.ctx.Done():
+			return
+		}
+	more:
+		for len(batch) < batchSize {
+			select {
+			case o := <-l.queue:
+				batch = append(batch, o)
+			default:
+				break more
+			}
+		}
+		l.run(batch)
+		clear(batch)
+	}
+}
+
+// run sends a batch, what got no answer a second time, and moves the breaker.
+func (l *lane) run(batch []*op) {
+	live := batch[:0]
+	for _, o := range batch {
+		switch {
+		case o.gone.Load():
+		case l.down.Load():
+			o.done <- reply{err: errDown}
+		case !time.Now().Before(o.until):
+			o.done <- reply{err: errLate}
+		default:
+			live = append(live, o)
+		}
+	}
+	if len(live) == 0 {
+		return
+	}
+	all := len(live)
+	failed, err := l.attempt(live)
+	if len(failed) > 0 && l.s.ctx.Err() == nil {
+		failed, err = l.attempt(failed)
+	}
+	if 2*len(failed) > all {
+		l.fail()
+	}
+	for _, o := range failed {
+		o.done <- reply{err: err}
+	}
+}
+
+// attempt sends the ops in one pipeline, those whose script is unknown to the
+// server a second time with the script, answers them, and returns those that
+// got no answer with the last reason.
+func (l *lane) attempt(ops []*op) (failed []*op, err error) {
+	ctx, cancel := context.WithTimeout(l.s.ctx, l.s.cfg.Timeout/2)
+	defer cancel()
+	var unknown []*op
+	for i, c := range l.pipeline(ctx, ops, false) {
+		switch e := c.Err(); {
+		case e == nil:
+			ops[i].done <- reply{val: c.Val()}
+		case strings.HasPrefix(e.Error(), "NOSCRIPT"):
+			unknown = append(unknown, ops[i])
+		default:
+			failed, err = append(failed, ops[i]), e
+		}
+	}
+	if len(unknown) == 0 {
+		return failed, err
+	}
+	for i, c := range l.pipeline(ctx, unknown, true) {
+		if e := c.Err(); e != nil {
+			failed, err = append(failed, unknown[i]), e
+			continue
+		}
+		unknown[i].done <- reply{val: c.Val()}
+	}
+	return failed, err
+}
+
+func (l *lane) pipeline(ctx context.Context, ops []*op, full bool) []*redis.Cmd {
+	pipe := l.s.client.Pipeline()
+	cmds := make([]*redis.Cmd, len(ops))
+	sent := map[*script]bool{}
+	for i, o := range ops {
+		if full && (!sent[o.script] || len(l.s.lanes) > 1) {
+			cmds[i] = pipe.Eval(ctx, o.script.src, o.keys, o.args...)
+			sent[o.script] = true
+		} else {
+			cmds[i] = pipe.EvalSha(ctx, o.script.sha, o.keys, o.args...)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		for _, c := range cmds {
+			if c.Err() == nil && c.Val() == nil {
+				c.SetErr(fmt.Errorf("redisquota: no answer: %w", err))
+			}
+		}
+	}
+	return cmds
+}
+
+// fail opens the breaker and starts the probe that will close it.
+func (l *lane) fail() {
+	if l.s.ctx.Err() == nil && l.down.CompareAndSwap(false, true) {
+		l.s.wg.Go(l.heal)
+	}
+}
+
+// heal asks Redis for a write until it does one.
+func (l *lane) heal() {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-l.s.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(l.s.ctx, max(l.s.cfg.Timeout, probeEvery))
+		err := l.s.client.Set(ctx, l.probe, 1, time.Second).Err()
+		cancel()
+		if err == nil {
+			l.down.Store(false)
+			l.s.backlog.wake()
+			return
+		}
+	}
+}

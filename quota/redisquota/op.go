@@ -1,0 +1,120 @@
+package redisquota
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/expediterhq/expediter/quota"
+)
+
+// op is one script call on its way to Redis.
+type op struct {
+	script *script
+	keys   []string
+	slot   uint16
+	args   []any
+	until  time.Time
+	gone   atomic.Bool // its caller has left: no need to send it
+	done   chan reply  // holds one
+}
+
+// reply is the answer to an op, or the reason there is none.
+type reply struct {
+	val any
+	err error
+}
+
+// verdict is what a script said.
+type verdict struct {
+	quota.Verdict
+	window int // from 1
+	after  time.Duration
+}
+
+// parse reads a script's answer: 0, or three integers.
+func (r reply) parse() (verdict, error) {
+	if r.err != nil {
+		return verdict{}, r.err
+	}
+	if n, ok := r.val.(int64); ok && n == 0 {
+		return verdict{}, nil
+	}
+	l, ok := r.val.([]any)
+	if !ok || len(l) != 3 {
+		return verdict{}, fmt.Errorf("redisquota: script answered %T", r.val)
+	}
+	var n [3]int64
+	for i, v := range l {
+		if n[i], ok = v.(int64); !ok {
+			return verdict{}, fmt.Errorf("redisquota: script answered a %T", v)
+		}
+	}
+	return verdict{quota.Verdict(n[0]), int(n[1]), time.Duration(n[2]) * time.Microsecond}, nil
+}
+
+// limitError turns what a script said about r into what callers see.
+func (v verdict) limitError(r *quota.Reservation) error {
+	e := &quota.LimitError{Verdict: v.Verdict, ID: r.ID, Cost: r.Cost, After: v.after}
+	switch v.Verdict {
+	case quota.OK:
+		return nil
+	case quota.OverQuota, quota.Never:
+		if v.window < 1 || v.window > len(r.Limit.Windows) {
+			return errors.New("redisquota: script named no window")
+		}
+		w := &r.Limit.Windows[v.window-1]
+		e.Window, e.Limit = w.Name, w.Burst
+	case quota.OverConcurrency:
+		e.Limit = int64(r.Limit.Concurrency)
+	case quota.Bad:
+		e.Detail = "refused by the script"
+	}
+	return e
+}
+
+func (s *Store) newOp(sc *script, tenant string, args []any) *op {
+	k, sl := keys(s.cfg.Prefix, tenant)
+	return &op{script: sc, keys: k, slot: sl, args: args, done: make(chan reply, 1)}
+}
+
+func (s *Store) reserveOp(r *quota.Reservation, token string) *op {
+	args := make([]any, 0, 7+3*len(r.Limit.Windows))
+	args = append(args, s.keep, r.ID, token, r.Cost, r.Used, lease(r), r.Limit.Concurrency)
+	for i := range r.Limit.Windows {
+		w := &r.Limit.Windows[i]
+		args = append(args, escape(w.Name), float(w.Rate), w.Burst)
+	}
+	return s.newOp(s.reserve, r.Tenant, args)
+}
+
+// settleOp ends r; known says that an id Redis does not know is one it has
+// forgotten.
+func (s *Store) settleOp(r *quota.Reservation, used int64, known bool) *op {
+	args := make([]any, 0, 4+2*len(r.Limit.Windows))
+	args = append(args, s.keep, r.ID, used, known)
+	return s.newOp(s.settle, r.Tenant, appendRates(args, r))
+}
+
+func (s *Store) renewOp(r *quota.Reservation, token string) *op {
+	args := make([]any, 0, 6+2*len(r.Limit.Windows))
+	args = append(args, s.keep, r.ID, token, r.Cost, r.Used, lease(r))
+	return s.newOp(s.renew, r.Tenant, appendRates(args, r))
+}
+
+func appendRates(args []any, r *quota.Reservation) []any {
+	for i := range r.Limit.Windows {
+		w := &r.Limit.Windows[i]
+		args = append(args, escape(w.Name), float(w.Rate))
+	}
+	return args
+}
+
+// lease is r's term in microseconds, rounded up.
+func lease(r *quota.Reservation) int64 {
+	return int64((r.Term() + time.Microsecond - 1) / time.Microsecond)
+}
+
+func float(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

@@ -1,0 +1,249 @@
+package redisquota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter/quota"
+)
+
+// downFor is the wait that refusals for want of Redis name.
+const downFor = time.Second
+
+// Store is a quota.Store and quota.Auditor in Redis. It is safe for concurrent
+// use. Close ends its goroutines.
+type Store struct {
+	client  redis.UniversalClient
+	cfg     Config
+	keep    int64 // Config.Keep in milliseconds
+	lanes   []*lane
+	local   *quota.Memory
+	backlog backlog
+
+	reserve, settle, renew, balance *script
+
+	ctx     context.Context // ends with the store
+	cancel  context.CancelFunc
+	closing chan struct{}
+	once    sync.Once
+	wg      sync.WaitGroup
+}
+
+// New returns a Store that uses client, which stays the caller's to close, after
+// the Store. It does not talk to Redis. The client must not retry by itself and
+// must honour contexts: see Client.
+func New(client redis.UniversalClient, cfg Config) (*Store, error) {
+	cfg, err := cfg.withDefaults()
+	if err := errors.Join(err, checkClient(client)); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		client:  client,
+		cfg:     cfg,
+		keep:    cfg.Keep.Milliseconds(),
+		local:   quota.NewMemory(quota.MemoryConfig{Now: cfg.Now}),
+		reserve: newScript(reserveLua),
+		settle:  newScript(settleLua),
+		renew:   newScript(renewLua),
+		balance: newScript(balanceLua),
+		closing: make(chan struct{}),
+	}
+	s.backlog.max = cfg.Backlog
+	s.backlog.signal = make(chan struct{}, 1)
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if _, ok := client.(*redis.ClusterClient); ok {
+		s.startLanes(clusterLanes, 2)
+	} else {
+		s.startLanes(1, 4)
+	}
+	s.wg.Go(s.deliver)
+	return s, nil
+}
+
+// Close tries once more to deliver the settlements that wait, ends the store's
+// goroutines, and says how many settlements were lost, if any. Calls under way
+// fail.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		close(s.closing)
+		for s.deliverSome(s.ctx) {
+		}
+		s.cancel()
+	})
+	s.wg.Wait()
+	if n, _ := s.backlog.size(); n > 0 {
+		return fmt.Errorf("redisquota: %d settlements did not reach redis", n)
+	}
+	return nil
+}
+
+// do sends o and waits for its answer. sent tells whether it may have reached
+// Redis.
+func (s *Store) do(ctx context.Context, o *op) (v verdict, sent bool, err error) {
+	if err := s.send(o); err != nil {
+		return verdict{}, false, err
+	}
+	v, err = s.wait(ctx, o).parse()
+	return v, !errors.Is(err, errDown), err
+}
+
+// Reserve implements quota.Store.
+func (s *Store) Reserve(ctx context.Context, r quota.Reservation) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := r.Check(); err != nil {
+		return err
+	}
+	if err := r.Fits(); err != nil {
+		return err
+	}
+	v, sent, err := s.do(ctx, s.reserveOp(&r, token()))
+	if err == nil {
+		return v.limitError(&r)
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	} else {
+		err = s.without(ctx, &r, err)
+	}
+	if err != nil && sent {
+		s.owe(&r, 0, true)
+	}
+	return err
+}
+
+// token tells one Reserve from another of the same id.
+func token() string { return strconv.FormatUint(rand.Uint64(), 36) }
+
+// Settle implements quota.Store. It does not end with ctx. When Redis cannot be
+// asked the settlement is kept for later and Settle returns nil; if there is no
+// room for it, an *quota.UnavailableError.
+func (s *Store) Settle(_ context.Context, r quota.Reservation, used int64) error {
+	if err := r.CheckUsed(used); err != nil {
+		return err
+	}
+	if s.ctx.Err() != nil {
+		return unavailable(errClosed)
+	}
+	s.settleLocal(&r, used)
+	v, sent, err := s.do(s.ctx, s.settleOp(&r, used, false))
+	if err == nil {
+		return v.limitError(&r)
+	}
+	if s.owe(&r, used, sent) {
+		return nil
+	}
+	return unavailable(err)
+}
+
+// Renew implements quota.Store. When Redis cannot be asked it returns an
+// *quota.UnavailableError; the next Renew makes up for it.
+func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
+	var errs []error
+	var lost error
+	for len(rs) > 0 {
+		part := rs[:min(256, len(rs))]
+		rs = rs[len(part):]
+		ops := make([]*op, len(part))
+		for i := range part {
+			r := &part[i]
+			if err := r.Check(); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			s.renewLocal(ctx, r)
+			o := s.renewOp(r, token())
+			if err := s.send(o); err != nil {
+				lost = err
+				continue
+			}
+			ops[i] = o
+		}
+		for i, o := range ops {
+			if o == nil {
+				continue
+			}
+			v, err := s.wait(ctx, o).parse()
+			if err != nil {
+				lost = err
+			} else if err := v.limitError(&part[i]); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if lost != nil {
+		errs = append(errs, unavailable(lost))
+	}
+	return errors.Join(errs...)
+}
+
+// Balance implements quota.Auditor. It reads all that Redis holds of the tenant,
+// which takes time in proportion to the reservations of the last minutes.
+func (s *Store) Balance(ctx context.Context, tenant string) (quota.Balance, error) {
+	o := s.newOp(s.balance, tenant, []any{s.keep})
+	if err := s.send(o); err != nil {
+		return quota.Balance{}, unavailable(err)
+	}
+	r := s.wait(ctx, o)
+	if r.err != nil {
+		return quota.Balance{}, unavailable(r.err)
+	}
+	return parseBalance(r.val)
+}
+
+func parseBalance(val any) (b quota.Balance, err error) {
+	l, ok := val.([]any)
+	if !ok || len(l) < 3 || len(l)%2 == 0 {
+		return b, fmt.Errorf("redisquota: balance of type %T", val)
+	}
+	text := func(i int) string {
+		t, ok := l[i].(string)
+		if !ok {
+			err = fmt.Errorf("redisquota: balance with a %T", l[i])
+		}
+		return t
+	}
+	number := func(i int) float64 {
+		f, e := strconv.ParseFloat(text(i), 64)
+		err = errors.Join(err, e)
+		return f
+	}
+	n, _ := l[0].(int64)
+	b = quota.Balance{Running: int(n), Reserved: int64(number(1)), Charged: int64(number(2))}
+	for i := 3; i < len(l); i += 2 {
+		name, e := url.PathUnescape(text(i))
+		err = errors.Join(err, e)
+		b.Windows = append(b.Windows, quota.Level{Name: name, Spent: number(i + 1)})
+	}
+	return b, err
+}
+
+// Stats is what a Store can tell about itself.
+type Stats struct {
+	Down    bool   // some part of Redis is away: the policy answers for it
+	Pending int    // settlements that wait for Redis
+	Dropped uint64 // settlements for which there was no room
+}
+
+// Stats returns the state of the moment.
+func (s *Store) Stats() Stats {
+	var st Stats
+	for _, l := range s.lanes {
+		st.Down = st.Down || l.down.Load()
+	}
+	st.Pending, st.Dropped = s.backlog.size()
+	return st
+}
+
+func unavailable(cause error) error {
+	return &quota.UnavailableError{After: downFor, Err: cause}
+}
