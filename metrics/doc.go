@@ -16,7 +16,7 @@
 //	expediter_tokens_total{pool,model,kind}          kind: input, cached (part of input), predicted (to be cached), output
 //	expediter_priced_tokens_total{pool,model,kind}   kind: reserved, charged
 //	expediter_estimated_total{pool,model}            requests whose tokens are the gateway's own count
-//	expediter_objectives_total{pool,model,result}    requests that were promised a TTFT or TPOT; result: met, missed
+//	expediter_objective_total{pool,model,objective}   requests that were promised a TTFT or TPOT; objective: met, missed
 //	expediter_ttft_seconds{pool,model}               histogram, of requests that got a token
 //	expediter_tpot_seconds{pool,model}               histogram, of requests that got two
 //	expediter_queue_wait_seconds{pool,model}         histogram, of requests that were dispatched

@@ -37,7 +37,7 @@ func newFamilies(reg prometheus.Registerer, tenants bool) families {
 		tokens:     counter("tokens_total", "Tokens of finished requests; cached ones are part of input.", "pool", "model", "kind"),
 		priced:     counter("priced_tokens_total", "Priced tokens reserved and charged.", "pool", "model", "kind"),
 		estimated:  counter("estimated_total", "Requests whose tokens the gateway counted itself.", "pool", "model"),
-		objectives: counter("objectives_total", "Requests with a promised TTFT or TPOT, by whether it was kept.", "pool", "model", "result"),
+		objectives: counter("objective_total", "Requests with a promised TTFT or TPOT, by whether it was kept.", "pool", "model", "objective"),
 		ttft:       histogram("ttft_seconds", "Time to the first token.", ttftBuckets),
 		tpot:       histogram("tpot_seconds", "Mean time per output token after the first.", tpotBuckets),
 		wait:       histogram("queue_wait_seconds", "Time in line before dispatch.", waitBuckets),

@@ -71,7 +71,7 @@ func TestWriteCountsARecord(t *testing.T) {
 		`expediter_priced_tokens_total{kind="reserved",model="llama",pool="p1"}`:                      "3000",
 		`expediter_priced_tokens_total{kind="charged",model="llama",pool="p1"}`:                       "2100",
 		`expediter_estimated_total{model="llama",pool="p1"}`:                                          "2",
-		`expediter_objectives_total{model="llama",pool="p1",result="met"}`:                            "2",
+		`expediter_objective_total{model="llama",objective="met",pool="p1"}`:                          "2",
 		`expediter_ttft_seconds_bucket{model="llama",pool="p1",le="0.1"}`:                             "0",
 		`expediter_ttft_seconds_bucket{model="llama",pool="p1",le="0.2"}`:                             "2",
 		`expediter_ttft_seconds_sum{model="llama",pool="p1"}`:                                         "0.3",

@@ -182,27 +182,25 @@ func TestFileMovedByOthers(t *testing.T) {
 
 func TestFileSyncs(t *testing.T) {
 	tests := []struct {
-		every        time.Duration
-		atOnce, then bool // dirty after the write, and 2 s later
+		every, after time.Duration
+		dirty        bool
 	}{
-		{0, true, false},
-		{1, false, false},
-		{5 * time.Second, true, true},
-		{-1, true, true},
+		{0, 0, true},
+		{0, 2 * time.Second, false},
+		{1, 0, false},
+		{5 * time.Second, 2 * time.Second, true},
+		{5 * time.Second, 6 * time.Second, false},
+		{-1, time.Hour, true},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFile(t, usage.FileConfig{Path: filepath.Join(t.TempDir(), "usage.jsonl"), SyncEvery: tt.every})
 			time.Sleep(1) // the clock of the bubble stands still otherwise
 			give(f, 0, 1)
+			time.Sleep(tt.after)
 			synctest.Wait()
-			if got := f.Dirty(); got != tt.atOnce {
-				t.Errorf("SyncEvery %v: dirty after the write: %v, want %v", tt.every, got, tt.atOnce)
-			}
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
-			if got := f.Dirty(); got != tt.then {
-				t.Errorf("SyncEvery %v: dirty 2 s later: %v, want %v", tt.every, got, tt.then)
+			if got := f.Dirty(); got != tt.dirty {
+				t.Errorf("SyncEvery %v: dirty %v after the write: %v, want %v", tt.every, tt.after, got, tt.dirty)
 			}
 			if err := f.Close(t.Context()); err != nil {
 				t.Fatal(err)
