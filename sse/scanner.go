@@ -13,6 +13,8 @@ const (
 	smallBuffer = 4 << 10  // what an open stream holds
 	largeBuffer = 16 << 10 // what it grows to for events that fit
 	partSize    = 8 << 10  // pieces in which larger events are gathered
+	bigPart     = 32 << 10 // the same from hugeEvent on
+	hugeEvent   = 1 << 20
 	calmEvents  = 64       // events in a row that would fit a small buffer before a large one is given up
 	maxEmpty    = 100      // reads without a byte or an error before giving up
 )
@@ -85,7 +87,7 @@ func NewScanner(r io.Reader, cfg ScannerConfig) *Scanner {
 // its configuration. Reset(nil) lets go of the reader before pooling.
 func (s *Scanner) Reset(r io.Reader) {
 	buf := s.buf
-	if cap(buf) > largeBuffer {
+	if len(buf) > largeBuffer {
 		buf = nil
 	}
 	joined := s.joined
@@ -180,7 +182,11 @@ func (s *Scanner) grow() {
 	s.partsBytes += s.fill
 	s.pos, s.line, s.firstEnd = s.pos-s.fill, s.line-s.fill, s.firstEnd-s.fill
 	s.fill = 0
-	s.buf = make([]byte, partSize)
+	size := partSize
+	if s.partsBytes >= hugeEvent {
+		size = bigPart
+	}
+	s.buf = make([]byte, size)
 }
 
 // find looks for the end of the current event in what has been read.
