@@ -1,0 +1,239 @@
+package jinja
+
+// expr is an expression. eval returns its value; it never returns Missing.
+type expr interface {
+	eval(st *state) (Value, error)
+}
+
+// stmt is a statement. exec writes its output to st; the sentinel errors
+// errBreak and errContinue leave a loop body early.
+type stmt interface {
+	exec(st *state) error
+}
+
+// ref is a resolved variable: slot in the frame up levels above the current
+// one.
+type ref struct{ up, slot int }
+
+type (
+	nameExpr struct {
+		name string
+		line int
+		ref  ref
+		u    *undef
+	}
+	constExpr struct{ v Value }
+	listExpr  struct {
+		kind  Kind // List or Tuple
+		items []expr
+	}
+	dictExpr struct {
+		pairs [][2]expr
+		line  int
+	}
+	attrExpr struct {
+		x    expr
+		name string
+		line int
+		key  Value
+		u    *undef
+		dict bool // name is a method of dict
+	}
+	itemExpr struct {
+		x, arg expr
+		line   int
+	}
+	sliceExpr struct {
+		x              expr
+		lo, hi, step   expr
+		line           int
+		bareSubscripts bool
+	}
+	callExpr struct {
+		fn   expr
+		args callArgs
+		line int
+	}
+	filterExpr struct {
+		x    expr // nil for a filter block
+		name string
+		fn   filterFunc
+		args callArgs
+		line int
+	}
+	testExpr struct {
+		x    expr
+		name string
+		fn   testFunc
+		args callArgs
+		line int
+	}
+	condExpr struct {
+		cond, yes, no expr // no may be nil
+		line          int
+	}
+	notExpr   struct{ x expr }
+	logicExpr struct {
+		or   bool
+		l, r expr
+	}
+	unaryExpr struct {
+		op   byte
+		x    expr
+		line int
+	}
+	binExpr struct {
+		op   string
+		l, r expr
+		line int
+	}
+	concatExpr struct {
+		parts []expr
+		line  int
+	}
+	compareExpr struct {
+		x    expr
+		ops  []compareOp
+		line int
+	}
+	compareOp struct {
+		op string
+		x  expr
+	}
+)
+
+// callArgs are the arguments of a call, filter or test.
+type callArgs struct {
+	pos      []expr
+	kw       []kwArg
+	dyn      expr // *args
+	dynKW    expr // **kwargs
+	constPos []Value
+}
+
+type kwArg struct {
+	name string
+	x    expr
+}
+
+type (
+	dataStmt   struct{ text string }
+	outputStmt struct {
+		x    expr
+		line int
+	}
+	ifStmt struct {
+		cond expr
+		body []stmt
+		elif []*ifStmt
+		alt  []stmt
+		line int
+	}
+	forStmt struct {
+		target    target
+		testOn    target // the same names in the scope of the test
+		iter      expr
+		test      expr
+		body, alt []stmt
+		recursive bool
+		usesLoop  bool
+		line      int
+		loopRef   ref
+		fn        *fnInfo // for a recursive loop: its body is a function
+		in        scopeInit
+		testIn    scopeInit
+		altIn     scopeInit
+	}
+	setStmt struct {
+		target target
+		x      expr
+		line   int
+	}
+	setBlockStmt struct {
+		target target
+		filter *filterExpr
+		body   []stmt
+		line   int
+		in     scopeInit
+	}
+	macroStmt struct {
+		name string
+		m    *macroInfo
+		ref  ref
+	}
+	callStmt struct {
+		call *callExpr
+		m    *macroInfo
+		line int
+	}
+	filterStmt struct {
+		filter *filterExpr
+		body   []stmt
+		line   int
+		in     scopeInit
+	}
+	withStmt struct {
+		targets []target
+		values  []expr
+		body    []stmt
+		line    int
+		in      scopeInit
+	}
+	scopeStmt struct { // the generation tag
+		body []stmt
+		in   scopeInit
+	}
+	jumpStmt struct{ err error }
+)
+
+// target is what an assignment stores to: a name, an attribute of a
+// namespace, or a tuple of targets.
+type target struct {
+	name  string
+	attr  string // namespace attribute, if not empty
+	tuple []target
+	multi bool // a tuple, even if empty
+	line  int
+	ref   ref
+}
+
+// macroInfo is a macro, or the body of a call block.
+type macroInfo struct {
+	name      string
+	params    []string
+	defaults  []expr // for the last len(defaults) params
+	body      []stmt
+	line      int
+	fn        *fnInfo
+	paramRefs []int // slots
+	varargs   int   // slots; -1 if the body does not use them
+	kwargs    int
+	caller    int
+	u         []*undef // per parameter: why it is undefined when not given
+}
+
+// fnInfo is the frame layout of a function: the template itself, a macro, a
+// call block or a recursive loop.
+type fnInfo struct {
+	slots   int
+	escapes bool // a function made inside may outlive a call
+	in      scopeInit
+}
+
+// scopeInit says how the variables of a scope start out.
+type scopeInit []slotInit
+
+type slotInit struct {
+	slot int
+	mode initMode
+	from ref // alias: the outer variable
+	ctx  int // resolve: position in the template's context names
+}
+
+type initMode uint8
+
+const (
+	initMissing initMode = iota
+	initAlias
+	initResolve
+)

@@ -1,0 +1,272 @@
+package jinja
+
+import (
+	"math"
+	"math/big"
+	"strings"
+)
+
+// truth is Python's bool(v).
+func truth(v Value) bool {
+	switch v.kind {
+	case Missing, Undefined, None:
+		return false
+	case Bool, Int, String:
+		return v.num != 0
+	case Float:
+		return v.float() != 0
+	case List, Tuple, View:
+		return len(v.Items()) > 0
+	case Dict:
+		return v.Map().Len() > 0
+	case Range:
+		return (*rng)(v.ptr).n > 0
+	}
+	return true
+}
+
+// length is Python's len(v), or -1 if v has none.
+func length(v Value) int {
+	switch v.kind {
+	case String:
+		return v.runes()
+	case List, Tuple, View:
+		return len(v.Items())
+	case Dict:
+		return v.Map().Len()
+	case Range:
+		return int((*rng)(v.ptr).n)
+	case Undefined, Missing:
+		return 0
+	case Loop:
+		return len(v.loop().items)
+	}
+	return -1
+}
+
+// equal is Python's a == b.
+func equal(a, b Value, depth int) (bool, error) {
+	if depth > maxDepth {
+		return false, errDeep
+	}
+	if a.kind == b.kind {
+		switch a.kind {
+		case String:
+			return a.Str() == b.Str(), nil
+		case Int, Bool:
+			return a.num == b.num, nil
+		case None, Undefined, Missing:
+			return true, nil
+		case List, Tuple:
+			return equalItems(a.Items(), b.Items(), depth)
+		case Dict:
+			return equalMaps(a.Map(), b.Map(), depth)
+		case Range:
+			return equalRanges((*rng)(a.ptr), (*rng)(b.ptr)), nil
+		case View, Generator, Namespace, Macro, Loop, Function:
+			return a.ptr == b.ptr, nil
+		}
+	}
+	if a.isNumber() && b.isNumber() {
+		c, ok := cmpNumbers(a, b)
+		return ok && c == 0, nil
+	}
+	return a.isUndef() && b.isUndef(), nil
+}
+
+func equalItems(a, b []Value, depth int) (bool, error) {
+	if len(a) != len(b) {
+		return false, nil
+	}
+	if len(a) > 0 && &a[0] == &b[0] {
+		return true, nil
+	}
+	for i := range a {
+		if ok, err := equal(a[i], b[i], depth+1); !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func equalMaps(a, b *Map, depth int) (bool, error) {
+	if a == b {
+		return true, nil
+	}
+	if a.Len() != b.Len() {
+		return false, nil
+	}
+	for i := range a.entries {
+		e := &a.entries[i]
+		j := i
+		if !sameKey(b.entries[i].Key, e.Key) {
+			if j = b.find(e.Key); j < 0 {
+				return false, nil
+			}
+		}
+		if ok, err := equal(e.Val, b.entries[j].Val, depth+1); !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func equalRanges(a, b *rng) bool {
+	return a.n == b.n && (a.n == 0 || a.start == b.start && (a.n == 1 || a.step == b.step))
+}
+
+// cmpNumbers compares two numbers; ok is false if one of them is a NaN.
+func cmpNumbers(a, b Value) (c int, ok bool) {
+	small := func(v Value) bool { return v.kind == Int || v.kind == Bool }
+	switch {
+	case small(a) && small(b):
+		return cmp(a.int(), b.int()), true
+	case a.kind != Float && b.kind != Float:
+		return a.big().Cmp(b.big()), true
+	case a.kind == Float && b.kind == Float:
+		x, y := a.float(), b.float()
+		return cmp(x, y), x == x && y == y
+	case a.kind == Float:
+		c, ok = cmpNumbers(b, a)
+		return -c, ok
+	}
+	f := b.float()
+	switch {
+	case math.IsNaN(f):
+		return 0, false
+	case math.IsInf(f, 0):
+		return -cmp(f, 0), true
+	}
+	return new(big.Rat).SetInt(a.big()).Cmp(new(big.Rat).SetFloat64(f)), true
+}
+
+func cmp[T int | int64 | float64](a, b T) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// less is Python's a < b; op names the operator for the error.
+func less(a, b Value, op string, depth int) (bool, error) {
+	switch {
+	case depth > maxDepth:
+		return false, errDeep
+	case a.kind == String && b.kind == String:
+		return a.Str() < b.Str(), nil
+	case a.isNumber() && b.isNumber():
+		c, ok := cmpNumbers(a, b)
+		return ok && c < 0, nil
+	case (a.kind == List || a.kind == Tuple) && a.kind == b.kind:
+		x, y := a.Items(), b.Items()
+		for i := range min(len(x), len(y)) {
+			eq, err := equal(x[i], y[i], depth+1)
+			if err != nil {
+				return false, err
+			}
+			if !eq {
+				return less(x[i], y[i], op, depth+1)
+			}
+		}
+		return len(x) < len(y), nil
+	case a.isUndef():
+		return false, a.fail()
+	case b.isUndef():
+		return false, b.fail()
+	}
+	return false, typeErr("'%s' not supported between instances of '%s' and '%s'", op, typeName(a), typeName(b))
+}
+
+// compare evaluates one comparison operator.
+func compare(st *state, op string, a, b Value) (bool, error) {
+	switch op {
+	case "==", "!=":
+		if a.kind != String || b.kind != String {
+			if err := st.spend(1 + max(length(a), 0)>>4); err != nil {
+				return false, err
+			}
+		}
+		eq, err := equal(a, b, 0)
+		return eq == (op == "=="), err
+	case "in", "not in":
+		ok, err := contains(st, b, a)
+		return ok == (op == "in"), err
+	case "<":
+		return less(a, b, op, 0)
+	case ">":
+		ok, err := less(b, a, op, 0)
+		return ok, swapped(err, a, b, op)
+	case "<=":
+		return lessEqual(a, b, op)
+	}
+	ok, err := lessEqual(b, a, op)
+	return ok, swapped(err, a, b, op)
+}
+
+// swapped names the operands of a failed comparison in their written order.
+func swapped(err error, a, b Value, op string) error {
+	if err == nil {
+		return nil
+	}
+	if _, again := less(a, b, op, 0); again != nil {
+		return again
+	}
+	return err
+}
+
+func lessEqual(a, b Value, op string) (bool, error) {
+	if a.kind == Float || b.kind == Float {
+		if a.isNumber() && b.isNumber() {
+			c, ok := cmpNumbers(a, b)
+			return ok && c <= 0, nil
+		}
+	}
+	ok, err := less(a, b, op, 0)
+	if ok || err != nil {
+		return ok, err
+	}
+	return equal(a, b, 0)
+}
+
+// contains is Python's x in c.
+func contains(st *state, c, x Value) (bool, error) {
+	switch c.kind {
+	case String:
+		if x.kind != String {
+			return false, typeErr("'in <string>' requires string as left operand, not %s", typeName(x))
+		}
+		return strings.Contains(c.Str(), x.Str()), st.spend(int(c.num >> 6))
+	case Dict:
+		if x.kind == String {
+			_, ok := c.Map().Get(x.Str())
+			return ok, nil
+		}
+		if err := hashable(x); err != nil {
+			return false, err
+		}
+		return c.Map().find(x) >= 0, st.spend(c.Map().Len())
+	case Undefined, Missing:
+		return false, nil
+	case None, Bool, Int, BigInt, Float, Macro, Namespace, Function:
+		return false, typeErr("argument of type '%s' is not iterable", typeName(c))
+	}
+	it, err := iterate(c)
+	if err != nil {
+		return false, err
+	}
+	for {
+		v, ok := it.next()
+		if !ok {
+			return false, nil
+		}
+		if err := st.spend(1); err != nil {
+			return false, err
+		}
+		if eq, err := equal(v, x, 0); eq || err != nil {
+			return eq, err
+		}
+	}
+}

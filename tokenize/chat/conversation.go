@@ -1,0 +1,156 @@
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/expediterhq/expediter/internal/jinja"
+)
+
+// conversation is a decoded Input.
+type conversation struct {
+	messages  []jinja.Value
+	tools     jinja.Value // list or None
+	documents jinja.Value
+	kwargs    *jinja.Map // may be nil
+	info      Info
+
+	addGeneration bool
+	keepOpen      bool // continue the final message
+}
+
+// decode reads the JSON of an Input.
+func decode(in *Input) (*conversation, error) {
+	c := &conversation{
+		addGeneration: in.AddGenerationPrompt == nil || *in.AddGenerationPrompt,
+		keepOpen:      in.ContinueFinalMessage,
+	}
+	msgs, err := decodeField("messages", in.Messages, jinja.List)
+	if err != nil {
+		return nil, err
+	}
+	c.messages = msgs.Items()
+	if c.tools, err = decodeField("tools", in.Tools, jinja.List); err != nil {
+		return nil, err
+	}
+	if c.documents, err = decodeField("documents", in.Documents, jinja.List); err != nil {
+		return nil, err
+	}
+	kw, err := decodeField("chat_template_kwargs", in.Kwargs, jinja.Dict)
+	if err != nil {
+		return nil, err
+	}
+	c.kwargs = kw.Map()
+	return c, nil
+}
+
+// decodeField decodes one field, which may be absent or null.
+func decodeField(name string, raw json.RawMessage, want jinja.Kind) (jinja.Value, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return jinja.Nil(), nil
+	}
+	v, err := jinja.Decode(raw)
+	if err != nil {
+		return v, inputErr("%s: %v", name, err)
+	}
+	if v.Kind() != want && v.Kind() != jinja.None {
+		return v, inputErr("%s: expected %s", name, map[jinja.Kind]string{jinja.List: "an array", jinja.Dict: "an object"}[want])
+	}
+	return v, nil
+}
+
+// vars returns the variables of the template. The request's own kwargs come
+// last and win.
+func (c *conversation) vars(o Options) []jinja.Var {
+	vars := make([]jinja.Var, 0, 8)
+	add := func(name string, v jinja.Value) { vars = append(vars, jinja.Var{Name: name, Value: v}) }
+	if o.BOS != "" {
+		add("bos_token", jinja.FromString(o.BOS))
+	}
+	if o.EOS != "" {
+		add("eos_token", jinja.FromString(o.EOS))
+	}
+	add("messages", jinja.FromList(c.messages))
+	add("tools", c.tools)
+	add("documents", c.documents)
+	add("add_generation_prompt", jinja.FromBool(c.addGeneration))
+	if c.kwargs != nil {
+		for _, e := range c.kwargs.Entries() {
+			add(e.Key.Str(), e.Val)
+		}
+	}
+	return vars
+}
+
+// openTag is put at the end of the message to be continued; the text is cut
+// where the template wrote it.
+const openTag = "CONTINUE_FINAL_MESSAGE_TAG "
+
+const cannotContinue = "continue_final_message is set but the final message does not appear in the chat after applying the chat template"
+
+// openFinal marks the end of the last message and returns its text.
+func (c *conversation) openFinal() (string, error) {
+	if len(c.messages) == 0 {
+		return "", inputErr("continue_final_message is set but there are no messages")
+	}
+	n := len(c.messages) - 1
+	m := c.messages[n].Map()
+	if m == nil {
+		return "", inputErr("messages[%d]: expected an object", n)
+	}
+	content, _ := m.Get("content")
+	text := content.Str()
+	switch content.Kind() {
+	case jinja.String:
+		content = jinja.FromString(text + openTag)
+	case jinja.List:
+		var err error
+		if content, text, err = openParts(content.Items()); err != nil {
+			return "", err
+		}
+	default:
+		return "", &Error{Kind: "TypeError", Message: "continue_final_message needs a final message with text content"}
+	}
+	c.messages = append([]jinja.Value(nil), c.messages...)
+	c.messages[n] = with(m, "content", content)
+	return text, nil
+}
+
+// openParts marks the end of the last text part.
+func openParts(parts []jinja.Value) (jinja.Value, string, error) {
+	out := append([]jinja.Value(nil), parts...)
+	for i := len(out) - 1; i >= 0; i-- {
+		p := out[i].Map()
+		if p == nil {
+			continue
+		}
+		if text, ok := p.Get("text"); ok && text.Kind() == jinja.String {
+			out[i] = with(p, "text", jinja.FromString(text.Str()+openTag))
+			return jinja.FromList(out), text.Str(), nil
+		}
+	}
+	return jinja.Value{}, "", inputErr("continue_final_message is set but the final message has no text")
+}
+
+// with returns a copy of m in which key has another value.
+func with(m *jinja.Map, key string, v jinja.Value) jinja.Value {
+	out := m.Clone()
+	out.Set(key, v)
+	return jinja.FromDict(out)
+}
+
+// cutOpen cuts the text after the message that is to be continued. from is
+// where the rendered text starts in out.
+func cutOpen(out []byte, from int, final string) ([]byte, error) {
+	text := out[from:]
+	tag := strings.TrimSpace(openTag)
+	i := bytes.LastIndex(text, []byte(tag))
+	if i < 0 || !bytes.Contains(text, []byte(strings.TrimSpace(final))) {
+		return out[:from], &Error{Kind: "ValueError", Message: cannotContinue}
+	}
+	if bytes.HasPrefix(text[i:], []byte(openTag)) { // the template keeps white space
+		return out[:from+i], nil
+	}
+	return out[:from+len(bytes.TrimRight(text[:i], " \t\n\r\v\f"))], nil
+}
