@@ -42,6 +42,16 @@ func (b *BPE) Decode(ids []uint32) (string, error) {
 	return string(text), err
 }
 
+// TokenID returns the id of an added token, such as a special one, by its text.
+func (b *BPE) TokenID(content string) (uint32, bool) {
+	for id, c := range b.added {
+		if c == content {
+			return id, true
+		}
+	}
+	return 0, false
+}
+
 func (d *decoder) appendToken(dst []byte, token string, first bool) []byte {
 	if d.byteLevel {
 		return append(dst, token...)
