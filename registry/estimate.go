@@ -57,7 +57,6 @@ func (r *Replica) ReportSince(s State, asked Load) {
 	if s.KVTokens > 0 {
 		r.setCapacity(int64(s.KVTokens))
 	}
-	r.asleep.Store(s.Asleep)
 	now := r.Load()
 	known := Load{
 		Requests:   max(now.Requests, asked.Requests),
@@ -69,6 +68,7 @@ func (r *Replica) ReportSince(s State, asked Load) {
 	if restarted {
 		r.restart()
 	}
+	r.asleep.Store(s.Asleep)
 	r.report.Store(rep)
 	for _, name := range s.Adapters {
 		r.adapters.use(name, r.maxLoRA())

@@ -1,0 +1,301 @@
+package registry_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter/registry"
+)
+
+func newPool(t testing.TB, n int, cfg registry.PoolConfig) *registry.Pool {
+	t.Helper()
+	if cfg.Name == "" {
+		cfg.Name = "test"
+	}
+	p, err := registry.NewPool(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if _, err := p.Add(registry.ReplicaConfig{Name: fmt.Sprint(i), URL: fmt.Sprintf("http://10.0.0.%d:8000", i+1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func at(d time.Duration) time.Time { return t0.Add(d) }
+
+const sec = time.Second
+
+func wantRoutable(t *testing.T, r *registry.Replica, after time.Duration, want bool) {
+	t.Helper()
+	if got := r.Routable(at(after)); got != want {
+		t.Errorf("after %v: Routable = %v, want %v", after, got, want)
+	}
+}
+
+func fail(r *registry.Replica, n int, after time.Duration) {
+	for range n {
+		r.Failed(at(after))
+	}
+}
+
+func TestConsecutiveFailuresEject(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	fail(r, 2, 0)
+	r.Succeeded(at(0))
+	fail(r, 2, 0)
+	wantRoutable(t, r, 0, true)
+	if got := r.Failures(); got != 2 {
+		t.Errorf("Failures = %d, want 2: a success starts the count anew", got)
+	}
+	fail(r, 1, sec)
+	wantRoutable(t, r, sec, false)
+	if why, out := r.Ejected(); !out || why != registry.ByFailures {
+		t.Errorf("Ejected = %q, %v, want %q, true", why, out, registry.ByFailures)
+	}
+	if _, ok := r.LeaseAt(registry.Claim{}, at(2*sec)); ok {
+		t.Error("an ejected replica granted a lease")
+	}
+	wantRoutable(t, r, 11*sec-1, false)
+	wantRoutable(t, r, 11*sec, true)
+}
+
+func TestTrialIsOneRequest(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	fail(r, 3, 0)
+	trial, ok := r.LeaseAt(registry.Claim{KV: 1}, at(10*sec))
+	if !ok {
+		t.Fatal("no trial after the pause")
+	}
+	wantRoutable(t, r, 10*sec, false)
+	if _, ok := r.LeaseAt(registry.Claim{KV: 1}, at(10*sec)); ok {
+		t.Error("a second trial was granted")
+	}
+	trial.Release() // the client left: neither success nor failure
+	if _, out := r.Ejected(); !out {
+		t.Error("a trial without an outcome readmitted the replica")
+	}
+	trial, ok = r.LeaseAt(registry.Claim{KV: 1}, at(11*sec))
+	if !ok {
+		t.Fatal("no new trial after one without an outcome")
+	}
+	r.Succeeded(at(12 * sec))
+	trial.Release()
+	wantRoutable(t, r, 12*sec, true)
+	if _, out := r.Ejected(); out {
+		t.Error("a successful trial did not readmit the replica")
+	}
+}
+
+func TestFailedTrialDoublesThePause(t *testing.T) {
+	for _, release := range []string{"before", "after"} {
+		t.Run("released "+release, func(t *testing.T) {
+			r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+			fail(r, 3, 0)
+			now := time.Duration(0)
+			for _, pause := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+				wantRoutable(t, r, now+pause*sec-1, false)
+				now += pause * sec
+				trial, ok := r.LeaseAt(registry.Claim{}, at(now))
+				if !ok {
+					t.Fatalf("no trial after a pause of %ds", pause)
+				}
+				if release == "before" {
+					trial.Release()
+					r.Failed(at(now))
+				} else {
+					r.Failed(at(now))
+					trial.Release()
+				}
+			}
+		})
+	}
+}
+
+func TestPausesStartAnewAfterALongHealthyTime(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	back := func(after time.Duration) {
+		t.Helper()
+		l, ok := r.LeaseAt(registry.Claim{}, at(after))
+		if !ok {
+			t.Fatalf("after %v: no trial", after)
+		}
+		r.Succeeded(at(after))
+		l.Release()
+	}
+	fail(r, 3, 0)
+	back(10 * sec)
+	fail(r, 3, 20*sec) // soon again: twice as long
+	wantRoutable(t, r, 40*sec-1, false)
+	back(40 * sec)
+	fail(r, 3, 40*sec+5*time.Minute) // healthy for five minutes: as at first
+	wantRoutable(t, r, 50*sec+5*time.Minute-1, false)
+	wantRoutable(t, r, 50*sec+5*time.Minute, true)
+}
+
+func TestLateOutcomesOfOldRequestsDoNotCount(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	fail(r, 3, 0)
+	fail(r, 20, 5*sec)       // requests sent before the ejection
+	r.Succeeded(at(6 * sec)) // a stream that still lives
+	wantRoutable(t, r, 10*sec-1, false)
+	wantRoutable(t, r, 10*sec, true)
+	r.Succeeded(at(11 * sec)) // no trial was let through yet
+	if _, out := r.Ejected(); !out {
+		t.Error("an old stream's success readmitted the replica without a trial")
+	}
+}
+
+func TestNeverMoreThanHalfIsEjected(t *testing.T) {
+	for n, most := range []int{0, 0, 1, 1, 2, 2, 3, 3, 4} {
+		p := newPool(t, n, registry.PoolConfig{})
+		for _, r := range p.Replicas() {
+			fail(r, 10, 0)
+			for i := range 10 {
+				r.SetProbe(false, at(time.Duration(i)*sec))
+			}
+		}
+		out := 0
+		for _, r := range p.Replicas() {
+			if _, ejected := r.Ejected(); ejected {
+				out++
+			}
+		}
+		if out != most {
+			t.Errorf("pool of %d: %d ejected, want %d", n, out, most)
+		}
+	}
+}
+
+func TestLastServingReplicaIsNotEjected(t *testing.T) {
+	p := newPool(t, 3, registry.PoolConfig{})
+	rs := p.Replicas()
+	rs[0].Drain()
+	rs[1].Report(registry.State{At: t0, Asleep: true})
+	wantRoutable(t, rs[0], 0, false)
+	wantRoutable(t, rs[1], 0, false)
+	fail(rs[2], 10, 0)
+	wantRoutable(t, rs[2], 0, true)
+	rs[0].Resume()
+	fail(rs[2], 1, 0)
+	wantRoutable(t, rs[0], 0, true)
+	wantRoutable(t, rs[2], 0, false)
+	rs[0].Drain() // the ejected one is now all there is
+	wantRoutable(t, rs[2], 0, true)
+}
+
+func TestRemovalReadmitsBeyondTheCap(t *testing.T) {
+	p := newPool(t, 4, registry.PoolConfig{})
+	rs := p.Replicas()
+	fail(rs[0], 3, sec)
+	fail(rs[1], 3, 0)
+	p.Remove(rs[2])
+	wantRoutable(t, rs[1], sec, true) // two of three were out: the one ejected first returns
+	wantRoutable(t, rs[0], sec, false)
+	p.Remove(rs[3])
+	wantRoutable(t, rs[0], sec, false)
+	p.Remove(rs[1])
+	wantRoutable(t, rs[0], sec, true) // never all
+	wantRoutable(t, rs[3], sec, false)
+}
+
+func TestProbeMisses(t *testing.T) {
+	p := newPool(t, 4, registry.PoolConfig{})
+	r := p.Replicas()[0]
+	r.SetProbe(false, at(0))
+	r.SetProbe(false, at(sec))
+	r.SetProbe(true, at(2*sec))
+	r.SetProbe(false, at(3*sec))
+	r.SetProbe(false, at(4*sec))
+	wantRoutable(t, r, 4*sec, true)
+	r.SetProbe(false, at(5*sec))
+	wantRoutable(t, r, 5*sec, false)
+	if why, _ := r.Ejected(); why != registry.ByProbe {
+		t.Errorf("reason = %q, want %q", why, registry.ByProbe)
+	}
+	r.SetProbe(true, at(6*sec)) // at most one change a minute
+	wantRoutable(t, r, 64*sec, false)
+	wantRoutable(t, r, 65*sec, true)
+	r.SetProbe(false, at(66*sec))
+	r.SetProbe(false, at(67*sec))
+	r.SetProbe(false, at(68*sec))
+	wantRoutable(t, r, 68*sec, false) // still down: not even a trial
+	r.SetProbe(true, at(69*sec))
+	l, ok := r.LeaseAt(registry.Claim{}, at(69*sec))
+	if !ok {
+		t.Fatal("no trial though the probe succeeds")
+	}
+	r.Succeeded(at(70 * sec))
+	l.Release()
+	for i := range 30 {
+		r.SetProbe(false, at(76*sec+time.Duration(i)*sec))
+	}
+	wantRoutable(t, r, 106*sec, true) // changed at 70 s
+	r.SetProbe(false, at(130*sec))
+	wantRoutable(t, r, 130*sec, false)
+}
+
+func TestBusyIsNotDead(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	for i := range 60 {
+		now := at(time.Duration(i) * sec)
+		if i%4 == 0 {
+			r.Progress(now) // a token of one of its streams
+		}
+		r.SetProbe(false, now)
+		wantRoutable(t, r, time.Duration(i)*sec, true)
+	}
+	steps := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	for i := range 60 {
+		now := at(time.Duration(i) * sec)
+		steps.Report(registry.State{At: now, Running: 40, Steps: uint64(10 + i)})
+		steps.SetProbe(false, now)
+		wantRoutable(t, steps, time.Duration(i)*sec, true)
+	}
+}
+
+func TestFrozenEngineIsEjected(t *testing.T) {
+	report := func(r *registry.Replica, i, running int, steps uint64) {
+		r.Report(registry.State{At: at(time.Duration(i) * sec), Running: running, Steps: steps})
+	}
+	p := newPool(t, 4, registry.PoolConfig{})
+	frozen, idle, moving := p.Replicas()[0], p.Replicas()[1], p.Replicas()[2]
+	for i := range 10 {
+		report(frozen, i, 3, 100)
+		report(idle, i, 0, 100)
+		report(moving, i, 3, 100+uint64(i/3))
+		wantRoutable(t, frozen, time.Duration(i)*sec, i < 5)
+		wantRoutable(t, idle, time.Duration(i)*sec, true)
+		wantRoutable(t, moving, time.Duration(i)*sec, true)
+	}
+	if why, _ := frozen.Ejected(); why != registry.ByFreeze {
+		t.Errorf("reason = %q, want %q", why, registry.ByFreeze)
+	}
+	report(frozen, 11, 3, 101)
+	wantRoutable(t, frozen, 12*sec, false) // it moves, but comes back by trial only
+	wantRoutable(t, frozen, 15*sec, true)
+	if _, out := frozen.Ejected(); !out {
+		t.Error("a frozen engine was readmitted without a trial")
+	}
+}
+
+func TestReadmissionIsAChange(t *testing.T) {
+	p := newPool(t, 4, registry.PoolConfig{})
+	changes := 0
+	p.OnChange(func() { changes++ })
+	r := p.Replicas()[0]
+	fail(r, 3, 0)
+	l, _ := r.LeaseAt(registry.Claim{}, at(10*sec))
+	before := changes
+	r.Succeeded(at(10 * sec))
+	if changes != before+1 {
+		t.Errorf("%d calls of OnChange at readmission, want 1", changes-before)
+	}
+	l.Release()
+	if changes != before+2 {
+		t.Errorf("%d calls of OnChange after the release, want 2", changes-before)
+	}
+}

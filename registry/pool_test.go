@@ -1,0 +1,230 @@
+package registry_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter/registry"
+)
+
+func TestReplicaConfigIsChecked(t *testing.T) {
+	tests := []struct {
+		cfg  registry.ReplicaConfig
+		want string // part of the error; empty = accepted
+	}{
+		{registry.ReplicaConfig{Name: "a", URL: "http://10.0.0.1:8000"}, ""},
+		{registry.ReplicaConfig{URL: "https://gpu-1.example:8443/base"}, ""},
+		{registry.ReplicaConfig{Name: "a", URL: "http://[::1]:8000", Weight: 2}, ""},
+		{registry.ReplicaConfig{Name: "a"}, "scheme http or https"},
+		{registry.ReplicaConfig{Name: "a", URL: "10.0.0.1:8000"}, "does not parse"},
+		{registry.ReplicaConfig{Name: "a", URL: "file:///etc/passwd"}, "scheme http or https"},
+		{registry.ReplicaConfig{Name: "a", URL: "gopher://10.0.0.1:70"}, "scheme http or https"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://user:secret@10.0.0.1"}, "no credentials"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://:8000"}, "expected a host"},
+		{registry.ReplicaConfig{Name: "a", URL: "http:10.0.0.1"}, "expected a host"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://10.0.0.1/?x=1"}, "no query"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://10.0.0.1", Weight: -1}, "weight: expected"},
+	}
+	for _, tt := range tests {
+		p := newPool(t, 0, registry.PoolConfig{})
+		_, err := p.Add(tt.cfg)
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("Add(%+v) = %v, want it accepted", tt.cfg, err)
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("Add(%+v) = %v, want an error with %q", tt.cfg, err, tt.want)
+		case err != nil && strings.Contains(err.Error(), "secret"):
+			t.Errorf("the error repeats the credentials: %v", err)
+		}
+	}
+	p := newPool(t, 1, registry.PoolConfig{})
+	if _, err := p.Add(registry.ReplicaConfig{Name: "0", URL: "http://10.0.0.9"}); err == nil || !strings.Contains(err.Error(), "taken") {
+		t.Errorf("Add of a taken name = %v", err)
+	}
+}
+
+func TestPoolConfigErrorsNameEveryMistake(t *testing.T) {
+	_, err := registry.NewPool(registry.PoolConfig{
+		Headroom: 1, KVTokens: -1, BlockSize: -1, StaleAfter: -1, PrefillRate: 1, StepTime: time.Hour, MaxLoRA: -1,
+		Eject: registry.EjectConfig{Failures: -1, Misses: -1, Pause: 2, MaxPause: 1, Dwell: -1, Frozen: -1},
+	})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, field := range []string{"name:", "headroom:", "kv tokens:", "block size:", "stale after:", "prefill rate:", "step time:",
+		"max lora:", "failures:", "misses:", "max pause:", "dwell:", "frozen:"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("the error does not name %q: %v", field, err)
+		}
+	}
+}
+
+func TestSlotsAreReusedUnderANewGeneration(t *testing.T) {
+	p := newPool(t, 3, registry.PoolConfig{})
+	old := p.Replicas()[1]
+	snapshot := p.Replicas()
+	p.Remove(old)
+	p.Remove(old)
+	if len(snapshot) != 3 || snapshot[1] != old || len(p.Replicas()) != 2 || p.Slots() != 3 {
+		t.Errorf("snapshot has %d, pool has %d members and %d slots; want 3, 2, 3", len(snapshot), len(p.Replicas()), p.Slots())
+	}
+	r, err := p.Add(registry.ReplicaConfig{Name: "1", URL: "http://10.0.0.2:8000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Slot() != 1 || r.Generation() == old.Generation() {
+		t.Errorf("slot %d, generation %d after %d; want slot 1 and another generation", r.Slot(), r.Generation(), old.Generation())
+	}
+	p.Remove(p.Replicas()[2])
+	p.Remove(p.Replicas()[1])
+	if p.Slots() != 1 {
+		t.Errorf("Slots = %d with one member in slot 0, want 1", p.Slots())
+	}
+}
+
+func TestLeaseOutlivesMembership(t *testing.T) {
+	p := newPool(t, 2, registry.PoolConfig{})
+	r := p.Replicas()[0]
+	l := lease(t, r, registry.Claim{KV: 10}, 0)
+	p.Remove(r)
+	if r.Routable(t0) || r.Load().KV != 10 || p.Load().KV != 0 {
+		t.Errorf("after Remove: routable %v, its load %+v, the pool's %+v", r.Routable(t0), r.Load(), p.Load())
+	}
+	l.Release()
+	if r.Load() != (registry.Load{}) {
+		t.Errorf("Load after Release = %+v", r.Load())
+	}
+}
+
+func TestOnChange(t *testing.T) {
+	p := newPool(t, 1, registry.PoolConfig{})
+	n := 0
+	p.OnChange(func() {
+		n++
+		p.OnChange(func() {}) // no lock is held
+	})
+	r := p.Replicas()[0]
+	var l registry.Lease
+	steps := []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"lease", func() { l = lease(t, r, registry.Claim{KV: 1}, 0) }, 0},
+		{"first token", func() { l.FirstToken() }, 1},
+		{"first token again", func() { l.FirstToken() }, 0},
+		{"release", func() { l.Release() }, 1},
+		{"release again", func() { l.Release() }, 0},
+		{"report", func() { r.Report(registry.State{At: t0}) }, 1},
+		{"add", func() { _, _ = p.Add(registry.ReplicaConfig{URL: "http://10.0.0.7"}) }, 1},
+		{"remove", func() { p.Remove(p.Replicas()[1]) }, 1},
+		{"restart", func() { r.Restarted() }, 1},
+		{"drain", func() { r.Drain() }, 1},
+		{"resume", func() { r.Resume() }, 1},
+	}
+	for _, s := range steps {
+		n = 0
+		s.do()
+		if n != s.want {
+			t.Errorf("%s: %d calls, want %d", s.name, n, s.want)
+		}
+	}
+}
+
+func TestReplaceKeepsWhatIsUnchanged(t *testing.T) {
+	build := func(name string, headroom float64, urls ...string) *registry.Pool {
+		p, err := registry.NewPool(registry.PoolConfig{Name: name, Headroom: headroom, KVTokens: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range urls {
+			if _, err := p.Add(registry.ReplicaConfig{URL: u}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return p
+	}
+	s, err := registry.NewStatic(build("big", 0, "http://a", "http://b"), build("old", 0, "http://x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	big, _ := s.Pool("big")
+	b := big.Replicas()[1]
+	l := lease(t, b, registry.Claim{KV: 600}, 0)
+	changes := 0
+	big.OnChange(func() { changes++ })
+
+	if err := s.Replace(build("big", 0.5, "http://c", "http://b"), build("new", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if now, ok := s.Pool("big"); !ok || now != big || changes == 0 {
+		t.Errorf("the pool of the same name is another, or OnChange was not called (%d)", changes)
+	}
+	if _, ok := s.Pool("old"); ok {
+		t.Error("a pool that was left out is still there")
+	}
+	if ps := s.Pools(); len(ps) != 2 || ps[0].Name() != "big" || ps[1].Name() != "new" {
+		t.Errorf("Pools = %v", ps)
+	}
+	rs := big.Replicas()
+	if len(rs) != 2 || rs[0].Name() != "http://c" || rs[1] != b || b.Load().KV != 600 || b.Slot() != 1 {
+		t.Errorf("members = %v, kept one has load %+v in slot %d", rs, b.Load(), b.Slot())
+	}
+	if rs[0].Slot() == b.Slot() || rs[0].Pool() != big {
+		t.Errorf("the newcomer is in slot %d of %p, want another slot of %p", rs[0].Slot(), rs[0].Pool(), big)
+	}
+	if _, ok := b.LeaseAt(registry.Claim{KV: 1}, t0); ok {
+		t.Error("600 of 500 held and one more granted: the new headroom is not in force")
+	}
+	l.Release()
+
+	before := big.Replicas()
+	if err := s.Replace(build("big", 0), build("big", 0)); err == nil {
+		t.Error("two pools of one name were accepted")
+	}
+	if got := big.Replicas(); len(got) != len(before) || got[0] != before[0] {
+		t.Error("an invalid Replace changed something")
+	}
+	if err := s.Replace(nil); err == nil {
+		t.Error("a nil pool was accepted")
+	}
+}
+
+func TestAdapterResidency(t *testing.T) {
+	r := newReplica(t, registry.PoolConfig{MaxLoRA: 2})
+	use := func(name string) registry.Lease { return lease(t, r, registry.Claim{Adapter: name}, 0) }
+	check := func(when string, want ...string) {
+		t.Helper()
+		for _, name := range []string{"a", "b", "c", "d"} {
+			in := false
+			for _, w := range want {
+				in = in || w == name
+			}
+			if got := r.Holds(name); got != in {
+				t.Errorf("%s: Holds(%s) = %v, want %v", when, name, got, in)
+			}
+		}
+		if held, _ := r.Adapters(); held != len(want) {
+			t.Errorf("%s: holds %d, want %d", when, held, len(want))
+		}
+	}
+	a, b := use("a"), use("b")
+	check("two slots, two adapters", "a", "b")
+	a.Release()
+	b.Release()
+	a = use("a")
+	c := use("c")
+	check("the least recently used went", "a", "c")
+	use("b")
+	check("both are pinned by requests: it is deferred, then loaded", "a", "b", "c")
+	a.Release()
+	c.Release()
+	r.Report(registry.State{At: t0, MaxLoRA: 3, Adapters: []string{"d"}})
+	check("somebody else's request showed one", "b", "c", "d")
+	if _, slots := r.Adapters(); slots != 3 {
+		t.Errorf("slots = %d, want the reported 3", slots)
+	}
+	r.Restarted()
+	check("after a restart")
+}
