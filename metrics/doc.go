@@ -25,7 +25,7 @@
 //	expediter_tenant_tokens_total{tenant,kind}       only with Names.Tenants
 //	expediter_build_info{version,revision,goversion} always 1
 //
-// and what Watch, WatchSink and WatchKeys read at each scrape, beside those
-// of the Go runtime and the process. Serve Handler on a listener that only
+// and what Watch and WatchSink read at each scrape, beside those of the Go
+// runtime and the process. Serve Handler on a listener that only
 // operators reach: names of tenants and replicas are in it.
 package metrics

@@ -171,6 +171,20 @@ func TestSeriesStayConstantUnderJunk(t *testing.T) {
 	}
 }
 
+// A name that is no UTF-8 must not panic: it shares the label of the unknown.
+func TestNamesThatAreNoText(t *testing.T) {
+	m := metrics.New(metrics.Config{Names: metrics.Names{Pools: []string{"p\xff"}, Models: []string{"m\xff"}, Tenants: []string{"t\xff"}}})
+	m.WatchSink("s\xff", fakeSink{1, 2, 3})
+	m.Write(&expediter.Record{Pool: "p\xff", Model: "m\xff", Tenant: "t\xff", Estimated: true})
+	got := scrape(t, m)
+	if v := got[`expediter_estimated_total{model="other",pool="other"}`]; v != "1" {
+		t.Errorf("estimated = %q, want 1", v)
+	}
+	if v := got["expediter_usage_waiting{sink=\"s\ufffd\"}"]; v != "3" {
+		t.Errorf("waiting = %q, want 3", v)
+	}
+}
+
 func TestSetNames(t *testing.T) {
 	n := names()
 	n.Tenants = []string{"acme", "beta"}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/expediterhq/expediter"
 )
@@ -31,7 +32,9 @@ type nameSet map[string]struct{}
 func newNameSet(names []string) nameSet {
 	s := make(nameSet, len(names))
 	for _, n := range names[:min(len(names), maxNames)] {
-		s[n] = struct{}{}
+		if utf8.ValidString(n) { // what Prometheus demands of a label
+			s[n] = struct{}{}
+		}
 	}
 	return s
 }

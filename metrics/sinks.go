@@ -42,10 +42,10 @@ func (m *Metrics) WatchSink(name string, s Sink) {
 	m.sinks.mu.Lock()
 	defer m.sinks.mu.Unlock()
 	if s == nil {
-		delete(m.sinks.sinks, name)
+		delete(m.sinks.sinks, label(name))
 		return
 	}
-	m.sinks.sinks[name] = s
+	m.sinks.sinks[label(name)] = s
 }
 
 func (c *sinkCollector) Describe(ch chan<- *prometheus.Desc) {
