@@ -15,8 +15,8 @@ const (
 	partSize    = 8 << 10  // pieces in which larger events are gathered
 	bigPart     = 32 << 10 // the same from hugeEvent on
 	hugeEvent   = 1 << 20
-	calmEvents  = 64       // events in a row that would fit a small buffer before a large one is given up
-	maxEmpty    = 100      // reads without a byte or an error before giving up
+	calmEvents  = 64  // events in a row that would fit a small buffer before a large one is given up
+	maxEmpty    = 100 // reads without a byte or an error before giving up
 )
 
 // ErrTruncated is returned by Scanner.Next when the stream ended, with or
