@@ -37,6 +37,8 @@ type Record struct {
 	TPOT      time.Duration // mean time per output token after the first; zero below two tokens
 	Total     time.Duration // from Time to the end
 
+	Objective Objective // whether TTFT and TPOT were as promised
+
 	Status       Status
 	HTTPStatus   int    // status sent to the client; 499 if it left before one was
 	FinishReason string // as the engine said, for the last choice
@@ -56,6 +58,16 @@ const (
 	StatusFailed    Status = "failed"           // no replica could answer
 	StatusStalled   Status = "client_stalled"   // the client stopped reading
 	StatusPanicked  Status = "panicked"         // a programming error was contained
+)
+
+// Objective says whether a request was served as promised.
+type Objective string
+
+// What became of a promise.
+const (
+	NoObjective Objective = ""       // nothing was promised, or the client ended the request
+	Met         Objective = "met"    // complete, with TTFT and TPOT as promised
+	Missed      Objective = "missed" // too late, too slow, refused or broken
 )
 
 // Party names who ended a request.

@@ -1,0 +1,127 @@
+//go:build wip
+
+package expediter
+
+import (
+	"errors"
+	"time"
+
+	"github.com/expediterhq/expediter/admission"
+	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/router"
+)
+
+// dispatch waits in line until a replica can start the request, chooses it
+// and takes a lease on it.
+func (q *request) dispatch() error {
+	if q.h.poison.count(q.size.print, time.Now()) >= q.g.Retry.Kills {
+		return errPoison()
+	}
+	wait := q.pool.MaxWait
+	if o := or(q.tenant.TTFT, q.pool.TTFT); o > 0 {
+		wait = min(wait, o)
+	}
+	began := time.Now()
+	w := admission.Work{
+		ID: q.id, Tenant: q.tenant.ID, Tier: q.tenant.Tier, Weight: q.tenant.Weight,
+		Tokens:   q.size.input + q.size.sequences*q.size.expected,
+		Input:    q.size.input,
+		Output:   q.size.sequences * q.size.expected,
+		Arrived:  q.arrived,
+		Deadline: q.arrived.Add(wait),
+	}
+	err := q.pool.Admitter.Admit(q.ctx, w, q.pick)
+	q.rec.QueueWait += time.Since(began)
+	if err == nil {
+		q.rec.Attempts++
+		return nil
+	}
+	return q.admissionError(err)
+}
+
+// pick is the start function of the line: it reports whether a replica has
+// room, and holds the lease on it if so.
+func (q *request) pick() (bool, error) {
+	p := q.pool
+	p.forgetChanged()
+	replicas := p.replicas.Replicas()
+	q.overlap()
+	q.route = router.Request{
+		Adapter: q.model.Adapter, Prompt: q.size.input, Output: q.size.expected,
+		Sequences: q.size.sequences, Cached: q.held, Tried: q.tried,
+		BlockSize: p.replicas.BlockSize(), Now: time.Now(),
+	}
+	if len(q.blocks) > 0 {
+		q.route.Key = q.blocks[0]
+	} else {
+		q.route.Key = q.size.print
+	}
+	d, err := p.Router.Pick(&q.route, replicas)
+	switch {
+	case err == nil:
+	case errors.Is(err, router.ErrNoRoom):
+		return false, nil
+	default:
+		return false, err
+	}
+	q.replica, q.lease = d.Replica, d.Lease
+	q.rec.Replica, q.rec.Generation, q.rec.Predicted = d.Replica.Name(), d.Replica.Generation(), d.Cached
+	p.Prefix.Add(d.Replica.Slot(), q.blocks)
+	return true, nil
+}
+
+// overlap fills q.held with the prompt tokens that each slot holds already.
+// The last token of a prompt is always computed.
+func (q *request) overlap() {
+	n := q.pool.replicas.Slots()
+	if cap(q.held) < n {
+		q.held = make([]int, n)
+	}
+	q.held = q.held[:n]
+	clear(q.held)
+	if len(q.blocks) == 0 {
+		return
+	}
+	q.pool.Prefix.Overlap(q.held, q.blocks)
+	size := q.pool.replicas.BlockSize()
+	for i, blocks := range q.held {
+		q.held[i] = min(blocks*size, max(q.size.longest-1, 0)/size*size)
+	}
+}
+
+func (q *request) admissionError(err error) error {
+	var full *admission.Error
+	switch {
+	case q.r.Context().Err() != nil:
+		return errClientGone
+	case q.ctx.Err() != nil:
+		return errShutdown()
+	case errors.As(err, &full) && full.Reason == admission.Closing:
+		return errShutdown()
+	case errors.Is(err, router.ErrTooLarge):
+		return errContext(q.promptParam(), q.size.longest, q.size.output, largestCache(q.pool.replicas.Replicas()))
+	case errors.As(err, &full):
+		return &openai.Error{Status: 429, Code: "overloaded", After: full.RetryAfter(), Message: "All replicas of this model are busy and the request could not start in time."}
+	case errors.Is(err, router.ErrNoReplica):
+		if q.rec.Attempts > 0 {
+			return errUpstream(502, "No replica answered this request.")
+		}
+		return errNoReplica()
+	}
+	q.g.Logger.Error("admission failed", "request", q.id, "error", err)
+	return errInternal()
+}
+
+// largestCache returns the tokens of the largest KV cache reported.
+func largestCache(replicas []*registry.Replica) int {
+	most := 0
+	for _, r := range replicas {
+		s := r.State()
+		if s == nil || s.KVTokens == 0 {
+			continue
+		}
+		most = max(most, s.KVTokens)
+	}
+	return most
+}

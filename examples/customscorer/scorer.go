@@ -1,0 +1,62 @@
+// Customscorer shows a scoring rule of one's own, its unit test, and how it
+// is put beside the default one.
+//
+//	go test ./examples/customscorer
+//	go run ./examples/customscorer
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/router"
+)
+
+// spotTax makes replicas in the zone "spot" cost more the longer a request
+// will hold them: they may be taken away, and then its work is lost.
+type spotTax struct {
+	perToken float64 // seconds of expected loss per token of prompt and output
+}
+
+// Score implements router.Scorer.
+func (s spotTax) Score(cost []float64, req *router.Request, replicas []*registry.Replica) {
+	for i, r := range replicas {
+		if r.Zone() == "spot" {
+			cost[i] += s.perToken * float64(req.Prompt+req.Output)
+		}
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "customscorer:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	pool, err := registry.NewPool(registry.PoolConfig{Name: "demo"})
+	if err != nil {
+		return err
+	}
+	for _, r := range []registry.ReplicaConfig{
+		{Name: "steady", URL: "http://10.0.0.1:8000", Zone: "on-demand"},
+		{Name: "cheap", URL: "http://10.0.0.2:8000", Zone: "spot"},
+	} {
+		if _, err := pool.Add(r); err != nil {
+			return err
+		}
+	}
+	rt := router.New(router.Config{Scorers: append(router.Default(), spotTax{perToken: 20e-6})})
+	for i := range 6 {
+		trace := new(router.Trace)
+		req := router.Request{Key: uint64(i), Prompt: 1000 * (i + 1), Output: 200, Trace: trace}
+		d, err := rt.Pick(&req, pool.Replicas())
+		if err != nil {
+			return err
+		}
+		fmt.Printf("prompt of %5d tokens -> %-6s at %.3f s of delay\n", req.Prompt, d.Replica.Name(), d.Cost)
+	}
+	return nil
+}

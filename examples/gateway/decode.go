@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// decoder fills Go values from a node, and collects every mistake instead of
+// stopping at the first. Fields are matched by their yaml tag, exactly.
+type decoder struct {
+	*mistakes
+}
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	timeType     = reflect.TypeFor[time.Time]()
+)
+
+func (d *decoder) value(path string, n *node, v reflect.Value) {
+	d.lines[path] = n.line
+	if n.kind == null {
+		return // as if the field were absent
+	}
+	if s, ok := v.Addr().Interface().(short); ok && n.kind == scalar {
+		s.fromText(n.text)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == timeType {
+			d.time(path, n, v)
+			return
+		}
+		if d.want(path, n, mapping) {
+			d.fields(path, n, v)
+		}
+	case reflect.Slice:
+		if !d.want(path, n, list) {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), len(n.list), len(n.list)))
+		for i, item := range n.list {
+			d.value(fmt.Sprintf("%s[%d]", path, i), item, v.Index(i))
+		}
+	default:
+		if d.want(path, n, scalar) {
+			d.scalar(path, n, v)
+		}
+	}
+}
+
+// short is a type that may be written as one word instead of a map.
+type short interface{ fromText(string) }
+
+func (d *decoder) want(path string, n *node, k kind) bool {
+	if n.kind != k {
+		d.add(path, "expected %s, found %s", k, n.kind)
+	}
+	return n.kind == k
+}
+
+func (d *decoder) fields(path string, n *node, v reflect.Value) {
+	byName := make(map[string]reflect.Value, v.NumField())
+	var names []string
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("yaml")
+		byName[name] = v.Field(i)
+		names = append(names, name)
+	}
+	seen := make(map[string]int, len(n.fields))
+	for _, f := range n.fields {
+		at := join(path, f.name)
+		d.lines[at] = f.line
+		if before, dup := seen[f.name]; dup {
+			d.add(at, "given twice, first on line %d", before)
+			continue
+		}
+		seen[f.name] = f.line
+		target, ok := byName[f.name]
+		if !ok {
+			d.add(at, "unknown field; expected one of %s", strings.Join(names, ", "))
+			continue
+		}
+		d.value(at, f.value, target)
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func (d *decoder) scalar(path string, n *node, v reflect.Value) {
+	var err error
+	switch {
+	case v.Type() == durationType:
+		var x time.Duration
+		if x, err = time.ParseDuration(n.text); err != nil {
+			d.add(path, "expected a duration such as 500ms or 30s, got %q", n.text)
+		}
+		v.SetInt(int64(x))
+	case v.Kind() == reflect.String:
+		v.SetString(n.text)
+	case v.Kind() == reflect.Bool:
+		if n.text != "true" && n.text != "false" {
+			d.add(path, "expected true or false, got %q", n.text)
+		}
+		v.SetBool(n.text == "true")
+	case v.CanInt():
+		var x int64
+		if x, err = strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 10, 64); err != nil {
+			d.add(path, "expected a whole number, got %q", n.text)
+		}
+		v.SetInt(x)
+	case v.CanFloat():
+		var x float64
+		if x, err = strconv.ParseFloat(n.text, 64); err != nil || x != x {
+			d.add(path, "expected a number, got %q", n.text)
+			x = 0
+		}
+		v.SetFloat(x)
+	}
+}
+
+func (d *decoder) time(path string, n *node, v reflect.Value) {
+	t, err := time.Parse(time.RFC3339, n.text)
+	if err != nil {
+		if t, err = time.Parse(time.DateOnly, n.text); err != nil {
+			d.add(path, "expected a time such as 2027-01-31 or 2027-01-31T12:00:00Z, got %q", n.text)
+			return
+		}
+	}
+	v.Set(reflect.ValueOf(t))
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/metrics"
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/tenant"
+)
+
+// gateway is a running gateway whose configuration can be read again.
+type gateway struct {
+	path     string
+	logger   *slog.Logger
+	registry *registry.Static
+	keys     *tenant.Keys
+	metrics  *metrics.Metrics
+	base     expediter.Config // the parts that a reload keeps
+	handler  *expediter.Handler
+}
+
+// load reads a configuration and makes its parts; the error lists every
+// mistake with line and field.
+func load(path string) (*config, parts, error) {
+	c, m, err := readConfig(path)
+	if err != nil {
+		return nil, parts{}, err
+	}
+	p := build(c, m)
+	return c, p, m.err()
+}
+
+// runConfig serves what the file at path describes.
+func runConfig(ctx context.Context, path, addr string, check bool, logger *slog.Logger, stop <-chan os.Signal) error {
+	c, p, err := load(path)
+	if err != nil {
+		return err
+	}
+	if check {
+		fmt.Printf("%s: %d pools, %d models, %d tenants: good\n", path, len(c.Pools), len(c.Models), len(c.Tenants))
+		return nil
+	}
+	l, err := listen(or(addr, or(c.Listen, "127.0.0.1:8080")))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	var adminListener net.Listener
+	if c.Admin != "" {
+		if adminListener, err = listen(c.Admin); err != nil {
+			return err
+		}
+		defer adminListener.Close()
+	}
+	g := &gateway{path: path, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
+	done, err := g.open(ctx, c, p)
+	defer done()
+	if err != nil {
+		return err
+	}
+	s := server{handler: g.handler, public: newPublic(g.handler, logger), grace: c.Grace, logger: logger}
+	if s.grace == 0 {
+		s.grace = 30 * time.Second
+	}
+	if adminListener != nil {
+		s.admin = newAdmin(g.metrics.Handler())
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	reloads, stopReloads := context.WithCancel(ctx)
+	defer stopReloads()
+	go g.reloadOn(reloads, hup)
+	logger.Info("serving", "address", l.Addr().String(), "config", path)
+	return s.run(l, adminListener, c.TLS.Cert, c.TLS.Key, stop)
+}
+
+// newAdmin serves what only operators should reach.
+func newAdmin(m http.Handler) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m)
+	return &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+}
+
+// open connects the parts. done gives back what was opened, also after an
+// error.
+func (g *gateway) open(ctx context.Context, c *config, p parts) (done func(), err error) {
+	var closers []func()
+	done = func() {
+		for i := len(closers) - 1; i >= 0; i-- {
+			closers[i]()
+		}
+	}
+	if g.registry, err = registry.NewStatic(p.pools...); err != nil {
+		return done, err
+	}
+	if g.keys, err = tenant.NewKeys(p.keys, p.keyConf); err != nil {
+		return done, err
+	}
+	store, closeStore, err := openQuota(ctx, &c.Redis)
+	if err != nil {
+		return done, err
+	}
+	closers = append(closers, closeStore)
+	sink, closeSink, err := openUsage(&c.Usage, g.metrics, g.logger)
+	if err != nil {
+		return done, err
+	}
+	closers = append(closers, closeSink)
+	g.base = expediter.Config{
+		Registry: g.registry, Authenticate: g.keys.Authenticate, Quota: store,
+		Usage: sink, Refused: g.metrics.Refused, Logger: g.logger,
+	}
+	if c.Admin == "" {
+		g.base.Metrics = g.metrics.Handler()
+	}
+	g.handler, err = expediter.New(g.with(p))
+	if err != nil {
+		return done, err
+	}
+	closers = append(closers, func() { g.handler.Close() })
+	g.metrics.Watch(g.handler.Pools, g.handler.Lines)
+	return done, nil
+}
+
+// with returns the Config of p with the parts that a reload keeps.
+func (g *gateway) with(p parts) expediter.Config {
+	c := p.config
+	c.Registry, c.Authenticate, c.Quota = g.base.Registry, g.base.Authenticate, g.base.Quota
+	c.Usage, c.Refused, c.Metrics, c.Logger = g.base.Usage, g.base.Refused, g.base.Metrics, g.base.Logger
+	return c
+}
+
+func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		}
+		if err := g.reload(); err != nil {
+			g.logger.Error("configuration not reloaded; the old one stays", "error", err)
+			continue
+		}
+		g.logger.Info("configuration reloaded", "config", g.path)
+	}
+}
+
+// reload swaps in what the file says now: pools, models, tenants and limits.
+// Listeners, Redis and the usage file stay as they were opened. On an error
+// nothing changes.
+func (g *gateway) reload() error {
+	_, p, err := load(g.path)
+	if err != nil {
+		return err
+	}
+	if err := g.registry.Replace(p.pools...); err != nil {
+		return err
+	}
+	if err := g.handler.Reload(g.with(p)); err != nil {
+		return errors.Join(errors.New("pools are replaced, the rest is not"), err)
+	}
+	if err := g.keys.Replace(p.keys); err != nil {
+		return errors.Join(errors.New("pools and models are replaced, the keys are not"), err)
+	}
+	g.metrics.SetNames(p.names)
+	return nil
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// node is a YAML value with the line it stands on: a scalar, a list or a map.
+type node struct {
+	line   int
+	kind   kind
+	text   string // of a scalar, without quotes
+	quoted bool
+	list   []*node
+	fields []field // of a map, in order
+}
+
+type field struct {
+	name  string
+	line  int
+	value *node
+}
+
+type kind uint8
+
+const (
+	null kind = iota
+	scalar
+	list
+	mapping
+)
+
+func (k kind) String() string { return [...]string{"nothing", "a value", "a list", "a map"}[k] }
+
+// parseYAML reads one document. Errors name the line.
+func parseYAML(data []byte) (*node, error) {
+	f, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Docs) != 1 || f.Docs[0].Body == nil {
+		return nil, fmt.Errorf("expected one YAML document with a map, found %d", len(f.Docs))
+	}
+	return convert(f.Docs[0].Body)
+}
+
+func lineOf(n ast.Node) int {
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 0
+}
+
+func convert(n ast.Node) (*node, error) {
+	out := &node{line: lineOf(n)}
+	switch v := n.(type) {
+	case *ast.NullNode:
+	case *ast.MappingNode:
+		out.kind = mapping
+		if len(v.Values) > 0 {
+			out.line = lineOf(v.Values[0].Key)
+		}
+		for _, pair := range v.Values {
+			if err := out.addField(pair); err != nil {
+				return nil, err
+			}
+		}
+	case *ast.MappingValueNode:
+		out.kind, out.line = mapping, lineOf(v.Key)
+		return out, out.addField(v)
+	case *ast.SequenceNode:
+		out.kind = list
+		for _, item := range v.Values {
+			c, err := convert(item)
+			if err != nil {
+				return nil, err
+			}
+			out.list = append(out.list, c)
+		}
+	case *ast.StringNode:
+		out.kind, out.text = scalar, v.Value
+		t := v.GetToken().Type
+		out.quoted = t == token.SingleQuoteType || t == token.DoubleQuoteType
+	case *ast.LiteralNode:
+		out.kind, out.text, out.quoted = scalar, v.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		out.kind, out.text = scalar, n.GetToken().Value
+	default:
+		return nil, fmt.Errorf("line %d: %s is not supported; write the value out", out.line, n.Type())
+	}
+	return out, nil
+}
+
+func (n *node) addField(pair *ast.MappingValueNode) error {
+	name := pair.Key.GetToken().Value
+	if pair.Key.Type() == ast.MergeKeyType {
+		return fmt.Errorf("line %d: merge keys are not supported; write the fields out", lineOf(pair.Key))
+	}
+	v, err := convert(pair.Value)
+	if err != nil {
+		return err
+	}
+	if v.kind == null {
+		v.line = lineOf(pair.Key)
+	}
+	n.fields = append(n.fields, field{name: name, line: lineOf(pair.Key), value: v})
+	return nil
+}

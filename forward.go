@@ -1,0 +1,204 @@
+//go:build wip
+
+package expediter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"time"
+
+	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/vllm"
+)
+
+// failure is an attempt that gave the client nothing yet.
+type failure struct {
+	answer *openai.Error // what the client gets if nobody else can answer
+	cause  error         // for the log; may be nil
+	fault  bool          // the replica's fault: it counts against it, and another may do better
+	killed bool          // the connection was lost with the request on it
+	stale  bool          // a kept connection turned out to be closed: nobody's fault
+}
+
+func (f *failure) Error() string {
+	if f.cause != nil {
+		return "expediter: " + f.reason() + " " + f.cause.Error()
+	}
+	return "expediter: " + f.reason()
+}
+
+// reason is fit for a record: it has no address and no text of the request.
+func (f *failure) reason() string {
+	if f.answer == nil {
+		return "The replica ended the stream with an error."
+	}
+	return f.answer.Message
+}
+
+func (f *failure) Unwrap() error { return f.cause }
+
+func replicaFault(message string, cause error) *failure {
+	return &failure{answer: errUpstream(http.StatusBadGateway, message), cause: cause, fault: true}
+}
+
+// attempt is one try on one replica.
+type attempt struct {
+	*request
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	dog    *watchdog
+	began  time.Time
+
+	connected bool // the request had a connection to go out on
+	reused    bool // which had been kept from an earlier request
+}
+
+// staleWindow is how soon after dispatch the loss of a kept connection means
+// that the replica had closed it while idle.
+const staleWindow = 100 * time.Millisecond
+
+// forward sends the request to the chosen replica and brings the answer to
+// the client. It returns a *failure if the client has seen nothing of it.
+func (q *request) forward() error {
+	q.usage, q.finishes, q.out = usage{}, finishes{}, q.out[:0]
+	a := attempt{request: q, began: time.Now()}
+	a.ctx, a.cancel = context.WithCancelCause(q.ctx)
+	a.dog = watch(a.cancel)
+	defer a.dog.stop()
+	defer a.cancel(nil)
+	limit := q.g.Timeouts.FirstToken
+	if !q.in.Stream {
+		limit = q.g.Timeouts.Answer
+	}
+	a.dog.expect(limit, errNoFirstToken)
+	resp, err := q.pool.Transport.RoundTrip(a.outgoing())
+	if err != nil {
+		return a.lost(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return a.refused(resp)
+	}
+	if q.in.Stream && isEventStream(resp.Header) {
+		return a.relay(resp.Body)
+	}
+	return a.whole(resp.Body)
+}
+
+// outgoing builds the request for the replica: a constant path, its own
+// framing, and only headers that are named here. It cannot be replayed by a
+// transport, since it has no GetBody.
+func (a *attempt) outgoing() *http.Request {
+	u := a.replica.Target()
+	path := "/v1/chat/completions"
+	if a.kind == openai.Completion {
+		path = "/v1/completions"
+	}
+	header := make(http.Header, 8)
+	header["Content-Type"] = []string{"application/json"}
+	header["Accept"] = []string{"application/json"}
+	if a.in.Stream {
+		header["Accept"] = []string{"text/event-stream"}
+	}
+	header["User-Agent"] = []string{"expediter"}
+	header["X-Request-Id"] = []string{a.id}
+	if a.pool.APIKey != "" {
+		header["Authorization"] = []string{"Bearer " + a.pool.APIKey}
+	}
+	for _, name := range [...]string{"Traceparent", "Tracestate"} {
+		if v := a.r.Header[name]; len(v) == 1 {
+			header[name] = v
+		}
+	}
+	out := &http.Request{
+		Method: http.MethodPost,
+		URL:    &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path + path},
+		Host:   u.Host,
+		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        header,
+		Body:          io.NopCloser(bytes.NewReader(a.size.body)),
+		ContentLength: int64(len(a.size.body)),
+	}
+	return out.WithContext(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) { a.connected, a.reused = true, c.Reused },
+	}))
+}
+
+// lost explains an attempt whose connection failed, or was ended from here.
+func (a *attempt) lost(err error) error {
+	switch cause := context.Cause(a.ctx); {
+	case a.r.Context().Err() != nil:
+		a.reached = a.connected
+		return errClientGone
+	case errors.Is(cause, errDraining):
+		return errShutdown()
+	case errors.Is(cause, errNoFirstToken):
+		f := replicaFault("The replica sent no token in time.", cause)
+		f.answer.Status = http.StatusGatewayTimeout
+		return f
+	case cause != nil && a.ctx.Err() != nil:
+		return replicaFault("The replica fell silent.", cause)
+	}
+	f := replicaFault("The connection to the replica failed.", err)
+	f.stale = a.reused && time.Since(a.began) < staleWindow
+	f.killed = a.connected && !f.stale
+	return f
+}
+
+// refused deals with an answer that is not 200.
+func (a *attempt) refused(resp *http.Response) error {
+	const most = 64 << 10
+	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil && a.ctx.Err() != nil {
+		return a.lost(err)
+	}
+	return a.engineError(resp.StatusCode, body)
+}
+
+// engineError turns an error of the engine's into what the client gets: its
+// own mistake comes back to it, anything else is the replica's fault.
+func (a *attempt) engineError(status int, body []byte) error {
+	e := vllm.DecodeError(status, body)
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		a.replica.Succeeded(time.Now())
+		return &openai.Error{Status: status, Param: e.Param, Message: e.Message, Final: true}
+	case http.StatusNotImplemented:
+		return &openai.Error{Status: status, Message: e.Message, Final: true}
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		f := replicaFault("The replica is overloaded.", e)
+		f.answer.Status, f.answer.After = http.StatusServiceUnavailable, time.Second
+		return f
+	}
+	return replicaFault("The replica failed.", e)
+}
+
+// again reports whether the request may be tried on another replica, after
+// giving back what the failed attempt held.
+func (q *request) again(err error) bool {
+	var f *failure
+	failed := errors.As(err, &f)
+	q.lease.Release()
+	if !failed || !f.fault {
+		return false
+	}
+	if f.stale {
+		return q.rec.Attempts < q.g.Retry.Attempts
+	}
+	now := time.Now()
+	q.replica.Failed(now)
+	if f.killed {
+		q.h.poison.add(q.size.print, q.replica.Name(), now)
+	}
+	if q.started {
+		return false
+	}
+	q.tried = append(q.tried, q.replica)
+	q.g.Logger.Warn("attempt failed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts, "error", err)
+	return q.rec.Attempts < q.g.Retry.Attempts && q.ctx.Err() == nil && q.h.retries.spend()
+}

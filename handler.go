@@ -1,0 +1,226 @@
+//go:build wip
+
+package expediter
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/expediterhq/expediter/admission"
+	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/registry"
+)
+
+// Handler is the whole pipeline as one http.Handler. It serves
+//
+//	POST /v1/chat/completions, /v1/completions
+//	GET  /v1/models, /v1/models/{name}, /healthz, /readyz, /metrics
+//
+// A Handler is safe for concurrent use. It may stand under other middleware
+// as long as what that hands on can flush, directly or through Unwrap.
+type Handler struct {
+	current  atomic.Pointer[generation]
+	draining atomic.Bool
+
+	bodies  byteBudget
+	retries *retryBudget
+	poison  *poison
+	flight  flight
+
+	reload sync.Mutex // one reload, or Close, at a time
+	ctx    context.Context
+	stop   context.CancelFunc
+	tasks  sync.WaitGroup // what runs in the background
+	closed bool
+}
+
+// New returns a Handler that serves c, or all that is wrong with c, joined;
+// each mistake is a *ConfigError. The Handler reads the replicas' metrics and
+// renews the quota of long streams in the background until Close.
+func New(c Config) (*Handler, error) {
+	g, err := newGeneration(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{
+		bodies:  byteBudget{limit: g.Limits.Bodies},
+		retries: newRetryBudget(g.Retry),
+		poison:  newPoison(),
+	}
+	h.flight.init()
+	h.ctx, h.stop = context.WithCancel(context.Background())
+	h.adopt(g, nil)
+	h.tasks.Go(h.renew)
+	return h, nil
+}
+
+// Reload makes the Handler serve c from the next request on; requests under
+// way keep the Config they began with. On an error nothing changes. Pools
+// that keep their name and their registry.Pool keep their lines, prefix map
+// and what was learned. Limits.Bodies and Retry stay as New set them.
+func (h *Handler) Reload(c Config) error {
+	h.reload.Lock()
+	defer h.reload.Unlock()
+	if h.closed {
+		return errClosed
+	}
+	old := h.current.Load()
+	g, err := newGeneration(c, old)
+	if err != nil {
+		return err
+	}
+	h.adopt(g, old)
+	return nil
+}
+
+var errClosed = errors.New("expediter: handler is closed")
+
+// adopt starts what serves the pools of g, swaps g in, and ends what served
+// pools that g no longer has.
+func (h *Handler) adopt(g, old *generation) {
+	for name, p := range g.pools {
+		if old != nil {
+			if before := old.pools[name]; before != nil && before.replicas == p.replicas {
+				p.stop = before.stop
+				before.stop = nil
+				p.listen()
+				continue
+			}
+		}
+		h.serve(g, p)
+	}
+	h.current.Store(g)
+	if old == nil {
+		return
+	}
+	for name, p := range old.pools {
+		if p.stop != nil {
+			p.stop()
+		}
+		next := g.pools[name]
+		if p.own != nil && (next == nil || next.own != p.own) {
+			p.own.Close()
+		}
+		if next == nil || next.Transport != p.Transport {
+			closeIdle(p.Transport)
+		}
+	}
+}
+
+// Drain refuses new requests, answers those in line with a 503, and waits for
+// the running ones until ctx ends; then it ends them with an error event. The
+// error is ctx's if any had to be ended.
+func (h *Handler) Drain(ctx context.Context) error {
+	h.draining.Store(true)
+	for _, p := range h.current.Load().pools {
+		if p.own != nil {
+			p.own.Close()
+		}
+	}
+	if h.flight.wait(ctx) {
+		return nil
+	}
+	h.flight.cancelAll(errDraining)
+	h.flight.wait(context.Background())
+	return context.Cause(ctx)
+}
+
+// Close ends every request, everything that runs in the background, and the
+// idle connections to replicas. It does not close the parts that the Config
+// brought. Close may be called more than once.
+func (h *Handler) Close() error {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = h.Drain(gone)
+	h.reload.Lock()
+	defer h.reload.Unlock()
+	if h.closed {
+		return nil
+	}
+	h.closed = true
+	h.stop()
+	for _, p := range h.current.Load().pools {
+		p.stop()
+	}
+	h.tasks.Wait()
+	for _, p := range h.current.Load().pools {
+		closeIdle(p.Transport)
+	}
+	return nil
+}
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch path := r.URL.Path; path {
+	case "/v1/chat/completions":
+		h.complete(w, r, openai.Chat)
+	case "/v1/completions":
+		h.complete(w, r, openai.Completion)
+	case "/v1/models":
+		h.models(w, r)
+	case "/healthz":
+		h.health(w, r)
+	case "/readyz":
+		h.ready(w, r)
+	case "/metrics":
+		h.metrics(w, r)
+	default:
+		if len(path) > len(modelsPrefix) && path[:len(modelsPrefix)] == modelsPrefix {
+			h.oneModel(w, r, path[len(modelsPrefix):])
+			return
+		}
+		h.refuse(w, errNoRoute())
+	}
+}
+
+// renew keeps the quota leases of long requests alive until Close.
+func (h *Handler) renew() {
+	const every = reservationLease / 4
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-t.C:
+		}
+		g := h.current.Load()
+		ctx, cancel := context.WithTimeout(h.ctx, every)
+		if rs := h.flight.reservations(time.Now().Add(-every)); len(rs) > 0 {
+			if err := g.Quota.Renew(ctx, rs); err != nil && h.ctx.Err() == nil {
+				g.Logger.Warn("renewing quota leases failed", "requests", len(rs), "error", err)
+			}
+		}
+		cancel()
+	}
+}
+
+// Pools returns the pools being served, for metrics.
+func (h *Handler) Pools() []*registry.Pool {
+	g := h.current.Load()
+	pools := make([]*registry.Pool, 0, len(g.Pools))
+	for _, pc := range g.Pools {
+		pools = append(pools, g.pools[pc.Name].replicas)
+	}
+	return pools
+}
+
+// Lines returns the state of each pool's line by the pool's name, for
+// metrics; pools whose Admitter the Config brought are left out.
+func (h *Handler) Lines() map[string]admission.Stats {
+	g := h.current.Load()
+	lines := make(map[string]admission.Stats, len(g.pools))
+	for name, p := range g.pools {
+		if p.own != nil {
+			lines[name] = p.own.Stats()
+		}
+	}
+	return lines
+}
+
+// InFlight returns the number of requests under way.
+func (h *Handler) InFlight() int { return h.flight.len() }

@@ -1,0 +1,202 @@
+//go:build wip
+
+package expediter
+
+import (
+	"errors"
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/prefix"
+	"github.com/expediterhq/expediter/tokenize"
+	"github.com/expediterhq/expediter/tokenize/chat"
+)
+
+// completionDefault is the engine's own output limit for /v1/completions.
+const completionDefault = 16
+
+// measure is what a request is worth, in tokens.
+type measure struct {
+	input     int // all prompts
+	longest   int // the longest prompt
+	sequences int // n times prompts: each has a KV cache of its own
+	output    int // the most one sequence may produce
+	expected  int // what one sequence will hardly exceed
+	body      []byte
+	print     uint64 // hash of the body: the same request sent again has the same
+}
+
+var printSeed = maphash.MakeSeed()
+
+// measure renders and tokenizes the prompt, hashes its blocks, and fixes the
+// output limit. The blocks are those of the first prompt.
+func (q *request) measure() error {
+	q.size.print = maphash.Bytes(printSeed, q.body)
+	if err := q.countInput(); err != nil {
+		return err
+	}
+	if err := q.limitOutput(); err != nil {
+		return err
+	}
+	q.size.expected = q.pool.outputs.expect(q.tenant.ID, q.size.output)
+	q.rec.Input = q.size.input
+	q.size.body = q.in.Rewrite(make([]byte, 0, len(q.body)+256), q.edits())
+	return nil
+}
+
+func (q *request) countInput() error {
+	s := &q.size
+	s.sequences = q.in.Sequences()
+	q.tokens, q.blocks = q.tokens[:0], q.blocks[:0]
+	if q.kind == openai.Chat {
+		if err := q.encodeChat(); err != nil {
+			return err
+		}
+		s.input, s.longest = len(q.tokens), len(q.tokens)
+		q.hash()
+		return nil
+	}
+	for i, p := range q.in.Prompts {
+		q.tokens = q.tokens[:0]
+		if err := q.encodePrompt(p); err != nil {
+			return err
+		}
+		s.input += len(q.tokens)
+		s.longest = max(s.longest, len(q.tokens))
+		if i == 0 {
+			q.hash()
+		}
+	}
+	return nil
+}
+
+func (q *request) encodeChat() (err error) {
+	in := chat.Input{
+		Messages: q.in.Messages, Tools: q.in.Tools, Documents: q.in.Documents, Kwargs: q.in.Kwargs,
+		AddGenerationPrompt: q.in.AddGenerationPrompt, ContinueFinalMessage: q.in.ContinueFinalMessage,
+		Now: q.arrived,
+	}
+	m := q.pool.Tokenizer
+	if m == nil || q.in.Multimodal {
+		q.rec.Approximate = true
+		q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens, string(q.in.Messages)+string(q.in.Tools))
+		return err
+	}
+	q.tokens, err = m.AppendChat(q.tokens, in)
+	return promptError("messages", err)
+}
+
+func (q *request) encodePrompt(p openai.Prompt) (err error) {
+	if p.IDs != nil {
+		q.tokens = append(q.tokens, p.IDs...)
+		return nil
+	}
+	if m := q.pool.Tokenizer; m != nil {
+		q.tokens, err = m.AppendPrompt(q.tokens, p.Text)
+		return promptError("prompt", err)
+	}
+	q.rec.Approximate = true
+	q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens, p.Text)
+	return err
+}
+
+// promptError turns what a template or tokenizer refuses into a 400.
+func promptError(param string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var refused *chat.Error
+	if errors.As(err, &refused) {
+		return errField(param, "cannot be rendered by the model's chat template: "+strings.TrimSuffix(refused.Message, "."))
+	}
+	return errField(param, "cannot be tokenized")
+}
+
+// hash fills in the block hashes of the prompt in q.tokens.
+func (q *request) hash() {
+	if q.rec.Approximate && q.in.Multimodal {
+		return // the engine hashes what only it knows
+	}
+	seed := prefix.Seed(q.model.Adapter, q.salt())
+	q.blocks = prefix.AppendBlocks(q.blocks, seed, q.tokens, q.pool.replicas.BlockSize())
+}
+
+// salt separates the prefix cache of a tenant that asked for it.
+func (q *request) salt() string {
+	if q.tenant.IsolatePrefix {
+		return "tenant:" + q.tenant.ID
+	}
+	return ""
+}
+
+// limitOutput fixes how much each sequence may produce: what the client asks
+// for, within the caps of tenant, pool and context.
+func (q *request) limitOutput() error {
+	s, p := &q.size, q.pool
+	room := int(openai.MaxLimit)
+	if p.MaxModelLen > 0 {
+		room = p.MaxModelLen - s.longest
+	}
+	s.output = q.in.MaxTokens
+	asked := s.output >= 0
+	if !asked {
+		s.output = or(q.tenant.DefaultMaxTokens, p.DefaultMaxTokens)
+		if q.kind == openai.Completion {
+			s.output = completionDefault
+		}
+	}
+	if q.tenant.MaxTokens > 0 {
+		s.output = min(s.output, q.tenant.MaxTokens)
+	}
+	if p.MaxTokens > 0 {
+		s.output = min(s.output, p.MaxTokens)
+	}
+	if s.output <= room && room > 0 {
+		return nil
+	}
+	switch {
+	case q.rec.Approximate: // the engine knows better; it may still say no
+		s.output = min(s.output, p.MaxModelLen)
+	case asked || room <= 0:
+		return errContext(q.promptParam(), s.longest, s.output, p.MaxModelLen)
+	default:
+		s.output = room
+	}
+	return nil
+}
+
+func (q *request) promptParam() string {
+	if q.kind == openai.Chat {
+		return "messages"
+	}
+	return "prompt"
+}
+
+// edits are the changes made to the body on its way to the replica. Usage is
+// always asked for, with every event, so that a stream that ends early is
+// charged for exactly what it produced; relay hides what the client did not
+// ask for.
+func (q *request) edits() openai.Edits {
+	e := openai.Edits{
+		Model:        q.rec.Served,
+		MaxTokens:    q.size.output,
+		IncludeUsage: true, ContinuousUsage: true,
+	}
+	if salt := q.salt(); salt != "" {
+		e.Set = append(e.Set, openai.String("cache_salt", salt))
+	}
+	for _, f := range q.in.Fields {
+		if f.Control && !q.allowed(f.Name) {
+			e.Drop = append(e.Drop, f.Name)
+		}
+	}
+	return e
+}
+
+// allowed reports whether a field that steers the engine may pass. documents
+// are part of the prompt, and measured as such.
+func (q *request) allowed(field string) bool {
+	return field == "documents" || slices.Contains(q.tenant.AllowFields, field)
+}

@@ -1,0 +1,267 @@
+//go:build wip
+
+package expediter
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/expediterhq/expediter/sse"
+	"github.com/expediterhq/expediter/vllm"
+)
+
+func isEventStream(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+}
+
+// relay brings a stream to the client, event by event. Until the first token
+// nothing goes out, so that another replica can still take over; events that
+// came together leave together.
+func (a *attempt) relay(body io.Reader) error {
+	sc := a.g.scanner(body)
+	defer a.g.scanners.Put(sc)
+	a.out = a.out[:0]
+	for {
+		ev, err := sc.Next()
+		if err != nil {
+			return a.ended(err)
+		}
+		if ev.Empty() {
+			continue // comments are not tokens, and an event without data is none
+		}
+		end, err := a.event(ev)
+		if err != nil {
+			return err
+		}
+		if end {
+			return a.complete()
+		}
+		if a.started && len(a.out) > 0 && !sc.Buffered() {
+			if err := a.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// event looks at one event, and puts into a.out what the client shall see of
+// it. It reports whether the stream is complete.
+func (a *attempt) event(ev sse.Event) (end bool, err error) {
+	c := &a.chunk
+	if err := c.Parse(ev.Data); err != nil {
+		return false, a.broken("The replica sent an event that is not JSON.", err)
+	}
+	switch {
+	case c.Done:
+		if !a.finished() {
+			return false, a.broken("The replica ended the stream without a finish reason.", nil)
+		}
+		return true, nil
+	case c.Error:
+		return false, a.streamError(ev)
+	case aborted(c):
+		return false, a.broken("The replica aborted the request.", nil)
+	}
+	now := time.Now()
+	a.dog.progress(now)
+	a.replica.Progress(now)
+	a.note(c, now)
+	a.show(ev, c)
+	if !a.started && c.FirstToken() {
+		a.start(now)
+	}
+	return false, nil
+}
+
+// note keeps the account of one chunk.
+func (a *attempt) note(c *vllm.Chunk, now time.Time) {
+	if c.Usage.Present {
+		a.usage.prompt, a.usage.output = c.Usage.Prompt, c.Usage.Completion
+		a.usage.cached = max(a.usage.cached, c.Usage.Cached)
+		a.usage.known = true
+	}
+	if c.Content || c.ToolCall {
+		a.usage.events++
+		a.last = now
+	}
+	a.used.Store(a.tenant.Price.Cost(or(a.usage.prompt, a.size.input), max(a.usage.output, a.usage.events)))
+	for _, f := range c.Finished {
+		a.finishes.add(f.Index, a.size.sequences)
+		a.rec.FinishReason = finishReason(f.Reason)
+	}
+}
+
+// finished reports whether every choice got a finish reason.
+func (a *attempt) finished() bool { return a.finishes.n >= a.size.sequences }
+
+// finishes counts the choices that have ended, each once.
+type finishes struct {
+	n    int
+	seen []bool // only for more than one choice
+}
+
+func (f *finishes) add(i, of int) {
+	if i < 0 || i >= of {
+		return
+	}
+	if of > 1 && f.seen == nil {
+		f.seen = make([]bool, of)
+	}
+	if of > 1 && f.seen[i] || of == 1 && f.n == 1 {
+		return
+	}
+	if of > 1 {
+		f.seen[i] = true
+	}
+	f.n++
+}
+
+// aborted reports whether the engine gave a choice up.
+func aborted(c *vllm.Chunk) bool {
+	for _, f := range c.Finished {
+		if r := string(f.Reason); r == "abort" || r == "error" {
+			return true
+		}
+	}
+	return false
+}
+
+// start is the first token: the lease's prefill part ends, and from here on
+// the request is never tried again.
+func (a *attempt) start(now time.Time) {
+	a.started, a.reached = true, true
+	a.first, a.last = now, now
+	a.lease.FirstToken()
+	a.replica.Succeeded(now)
+	a.dog.expect(a.g.Timeouts.Silence, errSilence)
+	sse.SetHeader(a.w.Header())
+}
+
+// flush sends what is ready. An error means that the client is gone or has
+// stopped reading.
+func (a *attempt) flush() error {
+	_, err := a.stream.Write(a.out)
+	a.out = a.out[:0]
+	if err == nil {
+		err = a.stream.Flush()
+	}
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, sse.ErrStalled) {
+		return errStalled
+	}
+	return errClientGone
+}
+
+// complete ends a good stream: everything is given back and charged first,
+// so that a client that has seen the end finds its quota as it should be.
+func (a *attempt) complete() error {
+	if !a.started { // finished without a token: an empty answer
+		a.start(time.Now())
+	}
+	a.rec.Status, a.rec.EndedBy = StatusOK, ByEngine
+	a.settle()
+	a.out = append(a.out, "data: [DONE]\n\n"...)
+	return a.flush()
+}
+
+// ended deals with a stream that stops without [DONE].
+func (a *attempt) ended(err error) error {
+	if errors.Is(err, io.EOF) && a.finished() {
+		return a.complete()
+	}
+	var large *sse.TooLargeError
+	if errors.As(err, &large) {
+		return a.broken("The replica sent an event above the limit.", err)
+	}
+	if errors.Is(err, io.EOF) || a.ctx.Err() == nil {
+		f := replicaFault("The connection to the replica broke.", err)
+		f.killed = true
+		return f
+	}
+	return a.lost(err)
+}
+
+func (a *attempt) broken(message string, cause error) error { return replicaFault(message, cause) }
+
+// streamError deals with an error event. After the first token the client
+// gets the engine's own event; before it, a 400 is the client's and anything
+// else another replica's chance.
+func (a *attempt) streamError(ev sse.Event) error {
+	c := &a.chunk
+	if !a.started {
+		return a.engineError(or(c.ErrorCode, http.StatusInternalServerError), ev.Data)
+	}
+	a.out = append(a.out, ev.Raw...)
+	if err := a.flush(); err != nil {
+		return err
+	}
+	f := replicaFault("The replica ended the stream with an error.", nil)
+	f.answer = nil // the client has the engine's own words
+	return f
+}
+
+// whole brings an answer that is not streamed to the client. It is read to
+// its end first, so that a broken one can still be tried elsewhere.
+func (a *attempt) whole(body io.Reader) error {
+	data, err := io.ReadAll(io.LimitReader(body, a.g.Limits.Answer+1))
+	switch {
+	case err != nil && a.ctx.Err() != nil:
+		return a.lost(err)
+	case err != nil:
+		f := replicaFault("The replica's answer broke off.", err)
+		f.killed = true
+		return f
+	case int64(len(data)) > a.g.Limits.Answer:
+		return replicaFault("The replica's answer is above the limit.", nil)
+	}
+	c := &a.chunk
+	if err := c.Parse(data); err != nil {
+		return replicaFault("The replica's answer is not JSON.", err)
+	}
+	if c.Error {
+		return a.engineError(or(c.ErrorCode, http.StatusInternalServerError), data)
+	}
+	if a.in.Stream {
+		return replicaFault("The replica answered a stream request without a stream.", nil)
+	}
+	now := time.Now()
+	a.note(c, now)
+	if aborted(c) || !a.finished() {
+		return replicaFault("The replica's answer is not complete.", nil)
+	}
+	a.first, a.last, a.reached = now, now, true
+	a.lease.FirstToken()
+	a.replica.Succeeded(now)
+	return a.deliver(data)
+}
+
+func (a *attempt) deliver(data []byte) error {
+	a.out = a.appendEdited(a.out[:0], data, &a.chunk, false)
+	a.rec.Status, a.rec.EndedBy = StatusOK, ByEngine
+	a.settle()
+	return a.writeWhole(a.out)
+}
+
+// finishReason returns the known reasons without allocating.
+func finishReason(b []byte) string {
+	switch string(b) {
+	case "stop":
+		return "stop"
+	case "length":
+		return "length"
+	case "tool_calls":
+		return "tool_calls"
+	case "abort":
+		return "abort"
+	case "error":
+		return "error"
+	case "repetition":
+		return "repetition"
+	}
+	return "other"
+}

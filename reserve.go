@@ -1,0 +1,74 @@
+//go:build wip
+
+package expediter
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/quota"
+)
+
+// reservationLease is how long a reservation outlives its last renewal: the
+// time after which the slots of a crashed gateway are free again.
+const reservationLease = 30 * time.Second
+
+// reserve takes the most this request may cost from the tenant's quota.
+func (q *request) reserve() error {
+	cost := max(q.tenant.Price.Cost(q.size.input, q.size.sequences*q.size.output), 1)
+	r := quota.Reservation{
+		ID: q.id, Tenant: q.tenant.ID, Limit: q.tenant.Limit,
+		Cost: cost, Lease: reservationLease,
+	}
+	if err := q.g.Quota.Reserve(q.ctx, r); err != nil {
+		return q.quotaError(err)
+	}
+	q.reservation.Store(&r)
+	q.rec.Reserved = cost
+	return nil
+}
+
+func (q *request) quotaError(err error) error {
+	if q.r.Context().Err() != nil {
+		return errClientGone
+	}
+	var limit *quota.LimitError
+	if !errors.As(err, &limit) {
+		q.g.Logger.Error("quota store failed", "request", q.id, "error", err)
+		e := &openai.Error{Status: http.StatusServiceUnavailable, Code: "quota_unavailable", After: time.Second, Message: "Quota cannot be checked at the moment. Try again."}
+		var wait interface{ RetryAfter() time.Duration }
+		if errors.As(err, &wait) {
+			e.After = max(wait.RetryAfter(), time.Second)
+		}
+		return e
+	}
+	switch {
+	case !limit.CanFit():
+		return &openai.Error{
+			Status: http.StatusBadRequest, Code: "request_exceeds_quota", Param: q.limitParam(), Final: true,
+			Message: fmt.Sprintf("This request may take %d tokens, more than your limit of %d; it can never be served. Lower max_tokens or shorten the prompt.", limit.Cost, limit.Limit),
+		}
+	case limit.Verdict == quota.OverConcurrency:
+		return &openai.Error{
+			Status: http.StatusTooManyRequests, Code: openai.CodeRateLimit, After: limit.RetryAfter(),
+			Message: fmt.Sprintf("You have %d requests running, as many as your limit.", limit.Limit),
+		}
+	case limit.Verdict == quota.OverQuota:
+		return &openai.Error{
+			Status: http.StatusTooManyRequests, Type: openai.TypeRateLimit, Code: openai.CodeRateLimit, After: limit.RetryAfter(),
+			Message: fmt.Sprintf("This request may take %d tokens and your quota has not that many left of %d.", limit.Cost, limit.Limit),
+		}
+	}
+	q.g.Logger.Error("quota store refused a reservation as bad", "request", q.id, "verdict", limit.Verdict)
+	return errInternal()
+}
+
+func (q *request) limitParam() string {
+	if q.in.MaxTokens >= 0 && q.in.MaxField != "" {
+		return q.in.MaxField
+	}
+	return q.promptParam()
+}

@@ -1,0 +1,63 @@
+//go:build wip
+
+package expediter
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Why a watchdog ended an attempt.
+var (
+	errNoFirstToken = errors.New("expediter: no token in time")
+	errSilence      = errors.New("expediter: no event in time")
+)
+
+// watchdog ends an attempt that makes no progress. Seeing progress costs one
+// atomic store; the timer looks at it only when it fires.
+type watchdog struct {
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	began  time.Time
+	last   atomic.Int64 // nanoseconds from began to the last progress
+	limit  atomic.Int64 // nanoseconds allowed from there
+	cause  atomic.Pointer[error]
+}
+
+// watch returns a watchdog that waits for expect.
+func watch(cancel context.CancelCauseFunc) *watchdog {
+	return &watchdog{cancel: cancel, began: time.Now()}
+}
+
+// expect allows limit from now on until the next call of progress, again and
+// again. It is for one goroutine.
+func (d *watchdog) expect(limit time.Duration, cause error) {
+	d.last.Store(int64(time.Since(d.began)))
+	d.limit.Store(int64(limit))
+	d.cause.Store(&cause)
+	if d.timer == nil {
+		d.timer = time.AfterFunc(limit, d.look)
+	} else {
+		d.timer.Reset(limit)
+	}
+}
+
+// progress notes that something came.
+func (d *watchdog) progress(now time.Time) { d.last.Store(int64(now.Sub(d.began))) }
+
+func (d *watchdog) look() {
+	left := d.last.Load() + d.limit.Load() - int64(time.Since(d.began))
+	if left > 0 {
+		d.timer.Reset(time.Duration(left))
+		return
+	}
+	d.cancel(*d.cause.Load())
+}
+
+func (d *watchdog) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
