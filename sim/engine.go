@@ -108,7 +108,7 @@ func (e *Engine) Submit(s *Sequence) error {
 	if s.state != idle {
 		return errors.New("sim: sequence is already submitted")
 	}
-	need := e.blocksFor(s.Prompt + s.Output)
+	need := e.blocksFor(s.Prompt + s.Output - 1) // the last token is never an input
 	if need > e.kv.usable() {
 		return fmt.Errorf("%w: %d blocks, capacity %d", ErrTooLong, need, e.kv.usable())
 	}
@@ -141,6 +141,20 @@ func (e *Engine) Abort(s *Sequence) bool {
 // Started returns the sequences that joined the running set for the first time
 // in the step that Begin started. It is valid until the next call of Begin.
 func (e *Engine) Started() []*Sequence { return e.begun }
+
+// Running returns the running set in order of admission. It is the Engine's own:
+// valid until the next call, and not to be changed.
+func (e *Engine) Running() []*Sequence { return e.running }
+
+// Waiting appends the waiting line to dst in the order in which it is looked at.
+func (e *Engine) Waiting(dst []*Sequence) []*Sequence {
+	for _, q := range []*queue{&e.skipped, &e.waiting} {
+		for i := range q.n {
+			dst = append(dst, q.at(i))
+		}
+	}
+	return dst
+}
 
 // Idle reports whether nothing is waiting or running.
 func (e *Engine) Idle() bool { return e.waiting.n+e.skipped.n+len(e.running) == 0 }

@@ -54,6 +54,9 @@ func (s *Sequence) known() int { return s.Prompt + s.Generated }
 // Computed returns the number of tokens whose KV entries exist.
 func (s *Sequence) Computed() int { return s.computed }
 
+// Scheduled returns the tokens that the running step computes for the sequence.
+func (s *Sequence) Scheduled() int { return s.step }
+
 // Running reports whether the sequence is in the running set.
 func (s *Sequence) Running() bool { return s.state == running }
 
