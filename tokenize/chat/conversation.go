@@ -14,6 +14,7 @@ type conversation struct {
 	tools     jinja.Value // list or None
 	documents jinja.Value
 	kwargs    *jinja.Map // may be nil
+	effort    string
 	info      Info
 
 	addGeneration bool
@@ -41,7 +42,14 @@ func decode(in *Input) (*conversation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.kwargs = kw.Map()
+	c.kwargs, c.effort = kw.Map(), in.ReasoningEffort
+	if c.kwargs != nil {
+		for _, key := range []string{"chat_template", "tokenize"} {
+			if _, ok := c.kwargs.Get(key); ok {
+				return nil, inputErr("chat_template_kwargs: unexpected key %q", key)
+			}
+		}
+	}
 	return c, nil
 }
 
@@ -60,10 +68,10 @@ func decodeField(name string, raw json.RawMessage, want jinja.Kind) (jinja.Value
 	return v, nil
 }
 
-// vars returns the variables of the template. The request's own kwargs come
-// last and win.
+// vars returns the variables of the template. Fields of the request itself
+// come after its kwargs and win.
 func (c *conversation) vars(o Options) []jinja.Var {
-	vars := make([]jinja.Var, 0, 8)
+	vars := make([]jinja.Var, 0, 10)
 	add := func(name string, v jinja.Value) { vars = append(vars, jinja.Var{Name: name, Value: v}) }
 	if o.BOS != "" {
 		add("bos_token", jinja.FromString(o.BOS))
@@ -71,15 +79,24 @@ func (c *conversation) vars(o Options) []jinja.Var {
 	if o.EOS != "" {
 		add("eos_token", jinja.FromString(o.EOS))
 	}
-	add("messages", jinja.FromList(c.messages))
-	add("tools", c.tools)
+	if c.effort != "" {
+		add("enable_thinking", jinja.FromBool(c.effort != "none"))
+	}
 	add("documents", c.documents)
-	add("add_generation_prompt", jinja.FromBool(c.addGeneration))
 	if c.kwargs != nil {
 		for _, e := range c.kwargs.Entries() {
 			add(e.Key.Str(), e.Val)
 		}
 	}
+	if c.effort != "" {
+		add("reasoning_effort", jinja.FromString(c.effort))
+	}
+	if c.documents.Kind() != jinja.None {
+		add("documents", c.documents)
+	}
+	add("messages", jinja.FromList(c.messages))
+	add("tools", c.tools)
+	add("add_generation_prompt", jinja.FromBool(c.addGeneration))
 	return vars
 }
 

@@ -80,6 +80,11 @@ type Input struct {
 	Documents json.RawMessage // array of documents
 	Kwargs    json.RawMessage // object: chat_template_kwargs
 
+	// ReasoningEffort is the request's reasoning_effort. If not empty, the
+	// template sees it as reasoning_effort, and enable_thinking is set unless
+	// Kwargs has it: false for "none" and true for any other effort.
+	ReasoningEffort string
+
 	AddGenerationPrompt  *bool // If nil, true.
 	ContinueFinalMessage bool  // leave the last message open
 
