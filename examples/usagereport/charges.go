@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter/quota/redisquota"
+)
+
+// Balance compares what a tenant's records say was charged with what the
+// quota store charged.
+type Balance struct {
+	Tenant     string `json:"tenant"`
+	Recorded   int64  `json:"recorded"` // priced tokens, by the records
+	Charged    int64  `json:"charged"`  // priced tokens, by the store
+	Difference int64  `json:"difference"`
+	Running    int    `json:"running"` // reservations held: requests not settled yet
+}
+
+// redisOptions turns a URL, one address or several ones of a cluster into options.
+func redisOptions(at string) (redis.UniversalOptions, error) {
+	if !strings.Contains(at, "://") {
+		return redis.UniversalOptions{Addrs: strings.Split(at, ",")}, nil
+	}
+	o, err := redis.ParseURL(at)
+	if err != nil {
+		return redis.UniversalOptions{}, errors.New("-redis: not a URL of the form rediss://user:password@host:port/db")
+	}
+	return redis.UniversalOptions{
+		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}, nil
+}
+
+// compare asks the store for the charges of every tenant in the report.
+func (rep *Report) compare(ctx context.Context, at, prefix string) error {
+	o, err := redisOptions(at)
+	if err != nil {
+		return err
+	}
+	client := redisquota.Client(o)
+	defer client.Close()
+	// The policy concerns reservations, and none is made here.
+	store, err := redisquota.New(client, redisquota.Config{Policy: redisquota.Closed, Prefix: prefix, Timeout: 5 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	recorded := make(map[string]int64)
+	var tenants []string
+	for _, row := range rep.Rows { // sorted by tenant
+		if _, known := recorded[row.Tenant]; !known {
+			tenants = append(tenants, row.Tenant)
+		}
+		recorded[row.Tenant] += row.Charged
+	}
+	for _, t := range tenants {
+		b, err := store.Balance(ctx, t)
+		if err != nil {
+			return err
+		}
+		rep.Charges = append(rep.Charges, Balance{
+			Tenant: t, Recorded: recorded[t], Charged: b.Charged, Difference: b.Charged - recorded[t], Running: b.Running})
+	}
+	return nil
+}
+
+// differs reports whether some tenant's charges differ from its records.
+func (rep *Report) differs() bool {
+	for _, b := range rep.Charges {
+		if b.Difference != 0 {
+			return true
+		}
+	}
+	return false
+}

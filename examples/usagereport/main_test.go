@@ -1,0 +1,163 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/internal/redistest"
+	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/quota/redisquota"
+	"github.com/expediterhq/expediter/usage"
+)
+
+// write puts the records into a file and returns its name.
+func write(t *testing.T, records ...expediter.Record) string {
+	t.Helper()
+	var b []byte
+	for i, r := range records {
+		r.ID = fmt.Sprint(i)
+		b = append(usage.AppendJSON(b, &r), '\n')
+	}
+	name := filepath.Join(t.TempDir(), "usage.jsonl")
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func report(t *testing.T, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	var o, e strings.Builder
+	code = run(t.Context(), args, &o, &e)
+	return o.String(), e.String(), code
+}
+
+func day(d int) time.Time { return time.Date(2026, 11, d, 12, 0, 0, 0, time.UTC) }
+
+func sample() []expediter.Record {
+	return []expediter.Record{
+		{Time: day(1), Tenant: "beta", Model: "llama", Input: 100, Cached: 64, Output: 10, Charged: 110, Status: expediter.StatusOK},
+		{Time: day(2), Tenant: "acme", Model: "sql", Input: 50, Output: 5, Charged: 55, Status: expediter.StatusCancelled, Estimated: true},
+		{Time: day(3), Tenant: "acme", Model: "llama", Input: 1000, Cached: 512, Output: 100, Charged: 1100, Status: expediter.StatusOK},
+		{Time: day(4), Tenant: "acme", Model: "llama", Status: expediter.StatusRefused},
+		{Time: day(5), Tenant: "acme", Model: "\x1b[2Jevil", Status: expediter.StatusRefused},
+	}
+}
+
+func TestTable(t *testing.T) {
+	out, errOut, code := report(t, write(t, sample()...))
+	const want = `
+  tenant          model  requests  ok  input  cached  output  estimated  charged
+    acme  "\x1b[2Jevil"         1   0      0       0       0          0        0
+    acme          llama         2   1   1000     512     100          0     1100
+    acme            sql         1   0     50       0       5          1       55
+    beta          llama         1   1    100      64      10          0      110
+   total                        5   2   1150     576     115          1     1265
+`
+	if got := "\n" + out; got != want || errOut != "" || code != 0 {
+		t.Errorf("code %d, errors %q, table\n%swant%s", code, errOut, out, want)
+	}
+}
+
+func TestJSONAndPeriod(t *testing.T) {
+	name := write(t, sample()...)
+	if f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		f.WriteString(`{"id":"torn","ten`)
+		f.Close()
+	}
+	out, errOut, code := report(t, "-json", "-from", "2026-11-02", "-to", "2026-11-03T12:00:01Z", name, name)
+	var rep Report
+	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 0 {
+		t.Fatalf("code %d, %s, %v: %s", code, errOut, err, out)
+	}
+	want := []Row{
+		{Tenant: "acme", Model: "llama", Requests: 2, OK: 2, Input: 2000, Cached: 1024, Output: 200, Charged: 2200},
+		{Tenant: "acme", Model: "sql", Requests: 2, Input: 100, Output: 10, Estimated: 2, Charged: 110},
+	}
+	if len(rep.Rows) != 2 || rep.Rows[0] != want[0] || rep.Rows[1] != want[1] || rep.Torn != 2 || rep.Total.Charged != 2310 {
+		t.Errorf("%+v, want rows %+v, 2 torn, 2310 charged", rep, want)
+	}
+	if out, _, _ := report(t, name); !strings.Contains(out, "1 lines break off") {
+		t.Errorf("the table does not speak of the torn line:\n%s", out)
+	}
+}
+
+func TestWrongArguments(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+		code int
+	}{
+		{nil, "want the files", 2},
+		{[]string{"-nonsense"}, "not defined", 2},
+		{[]string{"-from", "yesterday", "x"}, "-from", 2},
+		{[]string{"-to", "2026-13-01", "x"}, "-to", 2},
+		{[]string{"-redis", "x", "-from", "2026-01-01", "x"}, "cannot be used", 2},
+		{[]string{filepath.Join(t.TempDir(), "none")}, "no such file", 1},
+	}
+	for _, tt := range tests {
+		if _, errOut, code := report(t, tt.args...); code != tt.code || !strings.Contains(errOut, tt.want) {
+			t.Errorf("%q: code %d, %q, want %d and %q", tt.args, code, errOut, tt.code, tt.want)
+		}
+	}
+	name := write(t, sample()...)
+	if _, errOut, code := report(t, "-redis", "rediss://user:SECRET@[::1", name); code != 1 || strings.Contains(errOut, "SECRET") {
+		t.Errorf("a bad URL: code %d, %q, want 1 and no password", code, errOut)
+	}
+}
+
+// settle reserves cost for a request of the tenant and settles used.
+func settle(t *testing.T, s quota.Store, tenant, id string, cost, used int64) {
+	t.Helper()
+	r := quota.Reservation{ID: id, Tenant: tenant, Cost: cost, Limit: quota.Limit{Windows: []quota.Window{quota.PerDay(1_000_000)}}}
+	if err := s.Reserve(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Settle(t.Context(), r, used); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCharges(t *testing.T) {
+	server := redistest.Start(t)
+	client := redisquota.Client(redis.UniversalOptions{Addrs: []string{server.Addr}})
+	defer client.Close()
+	store, err := redisquota.New(client, redisquota.Config{Policy: redisquota.Closed, Prefix: "test:"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	settle(t, store, "beta", "b1", 500, 110)
+	settle(t, store, "acme", "a1", 500, 55)
+	settle(t, store, "acme", "a2", 5000, 1100)
+	name := write(t, sample()...)
+	out, errOut, code := report(t, "-redis", server.Addr, "-prefix", "test:", name)
+	if code != 0 || strings.Contains(out, "positive") || !strings.Contains(out, "acme") {
+		t.Errorf("all agree: code %d, %s\n%s", code, errOut, out)
+	}
+	settle(t, store, "beta", "b2", 100, 7) // its record is missing
+	out, errOut, code = report(t, "-json", "-redis", "redis://"+server.Addr, "-prefix", "test:", name)
+	var rep Report
+	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 3 {
+		t.Fatalf("code %d, %s, %v: %s", code, errOut, err, out)
+	}
+	want := []Balance{{Tenant: "acme", Recorded: 1155, Charged: 1155}, {Tenant: "beta", Recorded: 110, Charged: 117, Difference: 7}}
+	if len(rep.Charges) != 2 || rep.Charges[0] != want[0] || rep.Charges[1] != want[1] {
+		t.Errorf("charges %+v, want %+v", rep.Charges, want)
+	}
+	if out, _, code := report(t, "-redis", server.Addr, "-prefix", "test:", name); code != 3 || !strings.Contains(out, "+7") {
+		t.Errorf("one differs: code %d\n%s", code, out)
+	}
+	server.Kill()
+	if _, errOut, code := report(t, "-redis", server.Addr, name); code != 1 || errOut == "" {
+		t.Errorf("Redis is gone: code %d, %q, want 1 and a reason", code, errOut)
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+func (rep *Report) printJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(rep)
+}
+
+func (rep *Report) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(tw, "tenant\tmodel\trequests\tok\tinput\tcached\toutput\testimated\tcharged\t")
+	line := func(r *Row, tenant, model string) {
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n",
+			tenant, model, r.Requests, r.OK, r.Input, r.Cached, r.Output, r.Estimated, r.Charged)
+	}
+	for i := range rep.Rows {
+		line(&rep.Rows[i], clean(rep.Rows[i].Tenant), clean(rep.Rows[i].Model))
+	}
+	line(&rep.Total, "total", "")
+	if rep.Torn > 0 {
+		fmt.Fprintf(tw, "\n%d lines break off: a gateway was killed while writing them.\n", rep.Torn)
+	}
+	if len(rep.Charges) > 0 {
+		fmt.Fprintln(tw, "\ntenant\trecorded\tcharged\tdifference\trunning\t")
+		for _, b := range rep.Charges {
+			fmt.Fprintf(tw, "%s\t%d\t%d\t%+d\t%d\t\n", clean(b.Tenant), b.Recorded, b.Charged, b.Difference, b.Running)
+		}
+		if rep.differs() {
+			fmt.Fprintln(tw, differenceNote)
+		}
+	}
+	return tw.Flush()
+}
+
+const differenceNote = `
+A positive difference was charged without a record: a gateway was killed, dropped records, or
+some files are missing here. A negative one is recorded without a charge: Redis lost its latest
+writes, or forgot the tenant. Requests that are still running may appear as either.`
+
+// clean keeps what a client named from steering the terminal.
+func clean(s string) string {
+	q := fmt.Sprintf("%+q", s)
+	if q == `"`+s+`"` && s != "" {
+		return s
+	}
+	return q
+}
