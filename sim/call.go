@@ -162,7 +162,12 @@ func (s *Server) plan(ch *choice) {
 		ch.out[i] = s.outputID(ch, i)
 	}
 	all := slices.Concat(ch.ids, ch.out)
-	ch.seq.Blocks = chain(chainSeed(ch.call.adapter, b.CacheSalt), all, s.cfg.Profile.BlockSize)
+	size := s.cfg.Profile.BlockSize
+	if s.cfg.KVEvents != nil {
+		ch.seq.Blocks = BlockHashes(nil, ch.call.adapter, b.CacheSalt, all, size)
+	} else {
+		ch.seq.Blocks = chain(chainSeed(ch.call.adapter, b.CacheSalt), all, size)
+	}
 }
 
 // piece appends the text of the i-th generated token, without what belongs to

@@ -39,6 +39,9 @@ type Config struct {
 	Version          string // what /version says; if empty, 0.24.0
 	LedgerSize       int    // requests remembered; if zero, 100000
 
+	// KVEvents publishes cache events. If nil, none are made.
+	KVEvents *KVEvents
+
 	// Engine changes scheduling; its Profile is replaced by the one above.
 	Engine EngineConfig
 }
@@ -70,6 +73,7 @@ type Server struct {
 	adapters map[string]string
 	order    []string // adapter names as loaded
 	met      meters
+	log      eventLog
 	led      ledger
 }
 
@@ -80,6 +84,13 @@ func NewServer(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), started: time.Now(), adapters: map[string]string{}}
 	s.led.limit = cfg.LedgerSize
 	s.met = newMeters(cfg.MaxModelLen)
+	if cfg.KVEvents != nil {
+		s.log.cfg = cfg.KVEvents
+		cfg.Engine.Removed = s.log.removed
+		cfg.Engine.Stored = func(seq *Sequence, from, to int) {
+			s.log.stored(seq.Value.(*choice), seq.adapter, from, to, cfg.Profile.BlockSize)
+		}
+	}
 	eng, err := NewEngine(cfg.Engine)
 	if err != nil {
 		panic(err)
@@ -201,6 +212,7 @@ func (s *Server) stopLocked() {
 		s.timer.Stop()
 	}
 	s.eng.Reset()
+	s.log.events, s.log.n, s.log.number = s.log.events[:0], 0, 0
 }
 
 // Stats returns the engine's state as of this moment.
@@ -249,6 +261,9 @@ func (s *Server) stepDone(epoch int) {
 	s.stepping = false
 	for _, o := range s.eng.End() {
 		s.deliver(o, now)
+	}
+	if s.log.cfg != nil {
+		s.log.flush(now)
 	}
 	from := s.stepEnd
 	if now.Sub(from) > maxLag {
