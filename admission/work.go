@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"context"
+	"time"
+)
+
+// Work is one request to be started.
+type Work struct {
+	ID       string
+	Tenant   string
+	Tier     int       // 0 is served first
+	Weight   float64   // the tenant's share inside the tier. If not above zero, 1
+	Tokens   int       // KV tokens it will claim
+	Input    int       // prompt tokens, for the tenant's counter
+	Output   int       // expected output tokens, for the tenant's counter
+	Deadline time.Time // latest useful start; zero = none
+	Arrived  time.Time // decides between equal deadlines. If zero, when it joins the line
+
+	// Retry says that the work was started before and failed through no
+	// fault of its own: it is not charged to its tenant again, and the bounds
+	// of the line do not apply to it.
+	Retry bool
+}
+
+// outputWeight is what an output token weighs against a prompt token in the
+// tenants' counters, as in the paper.
+const outputWeight = 2
+
+// cost is what the work adds to its tenant's counter, before weighting.
+func (w *Work) cost() float64 {
+	return max(float64(w.Input)+outputWeight*float64(w.Output), 1)
+}
+
+// before reports whether a is served before b inside one tenant.
+func (a *Item) before(b *Item) bool {
+	if !a.Deadline.Equal(b.Deadline) {
+		return !a.Deadline.IsZero() && (b.Deadline.IsZero() || a.Deadline.Before(b.Deadline))
+	}
+	if !a.Arrived.Equal(b.Arrived) {
+		return a.Arrived.Before(b.Arrived)
+	}
+	return a.seq < b.seq
+}
+
+// An Admitter decides when a request may start.
+type Admitter interface {
+	// Admit calls start until it reports true, and returns nil then. It
+	// returns start's error if it has one, ctx's error once ctx ends, or an
+	// *Error. start reports false if there is no room yet; it is not called
+	// again after true or an error, never twice at a time, and not after
+	// Admit returned. It may be called on another goroutine, with no lock
+	// held that it could need.
+	Admit(ctx context.Context, w Work, start func() (bool, error)) error
+
+	// Freed says that room may have appeared. It does not block and may be
+	// called from anywhere, start included.
+	Freed()
+}
