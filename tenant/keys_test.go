@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -279,12 +280,45 @@ func TestAuthenticateAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A flood of keys from 200,000 addresses leaves nothing behind in memory.
+func TestFloodLeavesMemoryFlat(t *testing.T) {
+	key, digest := newKey(t, nil)
+	k := newKeys(t, tenant.Config{}, tenant.Key{Digest: digest, Tenant: &tenant.Tenant{ID: "acme"}})
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	r := request("", "Bearer "+key[:len(key)-1]+"-")
+	before := heap()
+	for i := range 200_000 {
+		r.RemoteAddr = fmt.Sprintf("[2001:db8:%x:%x::1]:443", i>>8, i&0xff)
+		k.Authenticate(r)
+	}
+	if after := heap(); after > before+1<<16 {
+		t.Errorf("the heap grew from %d to %d bytes", before, after)
+	}
+	runtime.KeepAlive(k)
+}
+
+// The four kinds of keys that get as far as the digest should cost the same,
+// however much of a stored key they share.
 func BenchmarkAuthenticate(b *testing.B) {
 	key, digest := newKey(b, nil)
 	k := newKeys(b, tenant.Config{}, tenant.Key{Digest: digest, Tenant: &tenant.Tenant{ID: "acme"}})
 	unknown, _ := newKey(b, nil)
+	expired, expiredDigest := newKey(b, nil)
+	if err := k.Replace([]tenant.Key{
+		{Digest: digest, Tenant: &tenant.Tenant{ID: "acme"}},
+		{Digest: expiredDigest, Tenant: &tenant.Tenant{ID: "late"}, Expires: time.Unix(1, 0)},
+	}); err != nil {
+		b.Fatal(err)
+	}
+	similar := key[:45] + string(rune('A'+(key[45]+1)%26)) // one character before the checksum differs
+	similar = tenant.WithSum(similar)
 	for _, bb := range []struct{ name, header string }{
-		{"good", "Bearer " + key}, {"unknown", "Bearer " + unknown}, {"malformed", "Bearer " + key[1:]},
+		{"good", "Bearer " + key}, {"unknown", "Bearer " + unknown}, {"expired", "Bearer " + expired}, {"similar", "Bearer " + similar}, {"malformed", "Bearer " + key[1:]},
 	} {
 		r := request("192.0.2.1:1", bb.header)
 		b.Run(bb.name, func(b *testing.B) {
