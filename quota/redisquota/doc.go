@@ -11,7 +11,7 @@
 // no two ids can meet. Every key expires, Config.Keep after its last use. The
 // server must not evict keys that have not expired (maxmemory-policy noeviction).
 // An ACL user needs ~<Prefix>* and the commands EVAL, EVALSHA, SET, PEXPIRE,
-// TIME, HGET, HMGET, HSET, HDEL, HGETALL, ZADD, ZREM, ZCARD, ZCOUNT and
+// TIME, HGET, HMGET, HSET, HDEL, HGETALL, ZADD, ZREM, ZCOUNT, ZRANGE and
 // ZRANGEBYSCORE.
 //
 // Time is the server's: no clock of a gateway enters a decision.

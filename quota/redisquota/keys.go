@@ -38,7 +38,7 @@ func safe(c byte) bool {
 func keys(prefix, tenant string) ([]string, uint16) {
 	tag := "t" + escape(tenant)
 	base := prefix + "{" + tag + "}:"
-	return []string{base + "h", base + "l", base + "d"}, slot(tag)
+	return []string{base + "h", base + "z"}, slot(tag)
 }
 
 // slot is the cluster slot of a hash tag: CRC16 with polynomial 0x1021 and start

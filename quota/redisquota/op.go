@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -81,11 +82,12 @@ func (s *Store) newOp(sc *script, tenant string, args []any) *op {
 }
 
 func (s *Store) reserveOp(r *quota.Reservation, token string) *op {
-	args := make([]any, 0, 7+3*len(r.Limit.Windows))
-	args = append(args, s.keep, r.ID, token, r.Cost, r.Used, lease(r), r.Limit.Concurrency)
-	for i := range r.Limit.Windows {
-		w := &r.Limit.Windows[i]
-		args = append(args, escape(w.Name), float(w.Rate), w.Burst)
+	w := r.Limit.Windows
+	args := make([]any, 0, 9+3*len(w))
+	args = append(args, s.keep, token, r.Cost, r.Used, lease(r), r.Limit.Concurrency)
+	args = appendWindows(args, r)
+	for i := range w {
+		args = append(args, w[i].Burst)
 	}
 	return s.newOp(s.reserve, r.Tenant, args)
 }
@@ -93,21 +95,31 @@ func (s *Store) reserveOp(r *quota.Reservation, token string) *op {
 // settleOp ends r; known says that an id Redis does not know is one it has
 // forgotten.
 func (s *Store) settleOp(r *quota.Reservation, used int64, known bool) *op {
-	args := make([]any, 0, 4+2*len(r.Limit.Windows))
-	args = append(args, s.keep, r.ID, used, known)
-	return s.newOp(s.settle, r.Tenant, appendRates(args, r))
+	args := make([]any, 0, 6+2*len(r.Limit.Windows))
+	args = append(args, s.keep, used, known)
+	return s.newOp(s.settle, r.Tenant, appendWindows(args, r))
 }
 
 func (s *Store) renewOp(r *quota.Reservation, token string) *op {
-	args := make([]any, 0, 6+2*len(r.Limit.Windows))
-	args = append(args, s.keep, r.ID, token, r.Cost, r.Used, lease(r))
-	return s.newOp(s.renew, r.Tenant, appendRates(args, r))
+	args := make([]any, 0, 8+2*len(r.Limit.Windows))
+	args = append(args, s.keep, token, r.Cost, r.Used, lease(r))
+	return s.newOp(s.renew, r.Tenant, appendWindows(args, r))
 }
 
-func appendRates(args []any, r *quota.Reservation) []any {
-	for i := range r.Limit.Windows {
-		w := &r.Limit.Windows[i]
-		args = append(args, escape(w.Name), float(w.Rate))
+// appendWindows adds what all scripts want to know of r: the fields of its
+// windows in one string, those fields and its own, and the rates.
+func appendWindows(args []any, r *quota.Reservation) []any {
+	w := r.Limit.Windows
+	fields := make([]string, len(w))
+	for i := range w {
+		fields[i] = "w:" + escape(w[i].Name)
+	}
+	args = append(args, strings.Join(fields, " "), "h", "r:"+r.ID)
+	for _, f := range fields {
+		args = append(args, f)
+	}
+	for i := range w {
+		args = append(args, float(w[i].Rate))
 	}
 	return args
 }

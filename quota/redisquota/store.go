@@ -2,6 +2,7 @@ package redisquota
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -122,7 +123,11 @@ func (s *Store) Reserve(ctx context.Context, r quota.Reservation) error {
 }
 
 // token tells one Reserve from another of the same id.
-func token() string { return strconv.FormatUint(rand.Uint64(), 36) }
+func token() string {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
+	return string(b[:])
+}
 
 // Settle implements quota.Store. It does not end with ctx. When Redis cannot be
 // asked the settlement is kept for later and Settle returns nil; if there is no

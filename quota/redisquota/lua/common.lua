@@ -1,116 +1,89 @@
--- State of one tenant. All its keys share one hash tag, hence one slot.
---   H  hash: "c"         sum of all charges
---            "w:<name>"  one window: spent, at (us), rate
---            "r:<id>"    one reservation, by its first letter:
---                        L cost used token names...  held
---                        E used - - names...         ran out
---                        S                           settled
---   L  sorted set: ids that are held, by when their lease ends (us)
---   D  sorted set: ids that have ended, by when they may be forgotten (us)
--- "spent" is what has been taken and has not drained yet. It is never negative.
-local H, L, D = KEYS[1], KEYS[2], KEYS[3]
-local call = redis.call
+-- One tenant's state. Both keys share one hash tag, hence one slot.
+--   H  hash
+--      "h"         sum of charges; then in us: when a lease may end next, when
+--                  to forget ended ids next, when the keys' expiry was last set
+--      "w:<name>"  one window: spent, at (us), rate (per s)
+--      "r:<id>"    one reservation, by its first letter:
+--                  L held:    cost, used, token, names of its windows
+--                  E ran out: used, 0, token, names
+--                  S settled
+--   Z  sorted set of "r:<id>": held ones by when their lease ends (us), ended
+--      ones by when they may be forgotten, plus FAR.
+-- In both a member "keep..." stays for ever: so that Z keeps its expiry, and, being
+-- longer than 64 bytes, so that neither is stored as a list to be searched.
+-- "spent" is what was taken and has not drained yet. It is never negative.
+local H, Z = KEYS[1], KEYS[2]
+local call, pack, unpick = redis.call, struct.pack, struct.unpack
 local t = call('TIME')
 local now = t[1] * 1000000 + t[2]
-local num = function(x) return string.format('%.17g', x) end
-local remember, expired = 120000000, 3600000000
-local window, record, charges = {}, {}, nil -- what this call has read or changed
-local out, gone = {}, {}                    -- hash fields to write and to delete
+local FAR, REMEMBER, EXPIRED = 4000000000000000, 120000000, 3600000000
 
--- A clock set back by up to a minute is waited for, so that no span of time
--- counts twice; one set back further is followed.
-local function meter(v)
-  local s, a, r = string.match(v or '0 0 0', '^(%S+) (%S+) (%S+)$')
-  s, a, r = tonumber(s), tonumber(a), tonumber(r)
+-- drain brings a window's state to now. A clock set back by up to a minute is
+-- waited for, so that no span of time counts twice; one set back further is
+-- followed.
+local function drain(v)
+  if not v then return 0, now, 0 end
+  local s, a, r = unpick('>ddd', v)
   local d = now - a
   if d > 0 then
-    s = math.max(s - r * d / 1000000, 0)
-    a = now
-  elseif d < -60000000 then
-    a = now
+    s = s - r * d / 1000000
+    if s < 0 then s = 0 end
+    return s, now, r
   end
-  return { spent = s, at = a, rate = r }
+  if d < -60000000 then return s, now, r end
+  return s, a, r
 end
 
-local function win(name)
-  local w = window[name]
-  if not w then
-    w = meter(call('HGET', H, 'w:' .. name))
-    window[name] = w
-  end
-  return w
+-- head returns the parts of "h", made if it is not there.
+local function head(v)
+  if v then return unpick('>dddd', v) end
+  local keep = 'keep' .. string.rep('-', 64)
+  call('ZADD', Z, '+inf', keep)
+  call('HSET', H, 'keep', keep)
+  return 0, FAR, now + 1000000, 0
 end
 
-local function add(name, n)
-  local w = win(name)
-  w.spent = math.max(w.spent + n, 0)
-  w.changed = true
-end
-
-local function charge(n)
-  if n ~= 0 then
-    charges = charges or tonumber(call('HGET', H, 'c') or '0')
-    charges = charges + n
-    out[#out + 1] = 'c'
-    out[#out + 1] = num(charges)
-  end
-end
-
--- parse returns the letter, the three numbers or tokens and the names.
-local function parse(v)
-  local f = {}
-  for w in string.gmatch(v, '%S+') do f[#f + 1] = w end
-  return f
-end
-
-local function put(id, v)
-  record[id] = v
-  out[#out + 1] = 'r:' .. id
-  out[#out + 1] = v
-end
-
--- expire ends what nobody renewed in time and returns whether that was all.
-local function expire(limit)
-  local due = call('ZRANGEBYSCORE', L, '-inf', num(now), 'LIMIT', 0, limit)
-  for _, id in ipairs(due) do
-    local f = parse(record[id] or call('HGET', H, 'r:' .. id) or 'S')
-    if f[1] == 'L' then
-      local cost, used = tonumber(f[2]), tonumber(f[3])
-      for i = 5, #f do add(f[i], used - cost) end
-      charge(used)
-      f[1], f[2], f[3], f[4] = 'E', f[3], '-', '-'
-      put(id, table.concat(f, ' '))
-      call('ZADD', D, num(now + expired), id)
+-- tend ends the leases that nobody renewed in time and forgets ended ids whose
+-- time is over, a bounded number of each.
+local function tend(keep, charged, due, fade, set)
+  local moved, out = {}, {}
+  local ids = call('ZRANGEBYSCORE', Z, '-inf', now, 'LIMIT', 0, 512)
+  for _, id in ipairs(ids) do
+    local v = call('HGET', H, id)
+    if v and string.sub(v, 1, 1) == 'L' then
+      local cost, used = unpick('>dd', v, 2)
+      for w in string.gmatch(string.sub(v, 26), '%S+') do moved[w] = (moved[w] or 0) + (used - cost) end
+      charged = charged + used
+      out[#out + 1] = id
+      out[#out + 1] = 'E' .. pack('>dd', used, 0) .. string.sub(v, 18)
     end
-    call('ZREM', L, id)
+    call('ZADD', Z, FAR + now + EXPIRED, id)
   end
-  return #due < limit
+  for w, n in pairs(moved) do
+    local s, a, r = drain(call('HGET', H, w))
+    s = s + n
+    if s < 0 then s = 0 end
+    out[#out + 1] = w
+    out[#out + 1] = pack('>ddd', s, a, r)
+  end
+  due = now
+  if #ids < 512 then
+    local first = call('ZRANGE', Z, 0, 0, 'WITHSCORES')
+    due = tonumber(first[2] or FAR)
+    if due > FAR then due = FAR end
+  end
+  ids = call('ZRANGEBYSCORE', Z, FAR, FAR + now, 'LIMIT', 0, 1000)
+  if #ids > 0 then
+    call('HDEL', H, unpack(ids))
+    call('ZREM', Z, unpack(ids))
+  end
+  if #ids < 1000 then fade = now + 1000000 else fade = now end
+  call('HSET', H, 'h', pack('>dddd', charged, due, fade, now), unpack(out))
+  call('PEXPIRE', H, keep)
+  call('PEXPIRE', Z, keep)
 end
 
--- forget drops a few of the ids that have been remembered long enough.
-local function forget()
-  for _, id in ipairs(call('ZRANGEBYSCORE', D, '-inf', num(now), 'LIMIT', 0, 8)) do
-    gone[#gone + 1] = 'r:' .. id
-    call('ZREM', D, id)
-  end
-end
-
-local function finish(keep)
-  for name, w in pairs(window) do
-    if w.changed then
-      out[#out + 1] = 'w:' .. name
-      out[#out + 1] = num(w.spent) .. ' ' .. num(w.at) .. ' ' .. num(w.rate)
-    end
-  end
-  if #gone > 0 then call('HDEL', H, unpack(gone)) end
-  if #out > 0 then
-    call('HSET', H, unpack(out))
-    call('PEXPIRE', H, keep)
-    call('PEXPIRE', L, keep)
-    call('PEXPIRE', D, keep)
-  end
-end
-
+-- count returns s as a number from least to 2^53, or nil.
 local function count(s, least)
   local n = tonumber(s)
   if n and n >= least and n <= 9007199254740992 then return n end

@@ -1,42 +1,58 @@
--- ARGV: keep (ms), id, used, known, then per window: name, rate. With known = 1
--- an unknown id is left alone, else it is charged all of used. Returns 0.
-local keep, id, used = ARGV[1], ARGV[2], count(ARGV[3], 0)
+-- ARGV: keep (ms), used, known, names, "h", "r:<id>", "w:<name>" of each window,
+-- then the rate of each. With known = 1 an unknown id is left alone, else it is
+-- charged all of used. Returns 0.
+local keep, used, names = ARGV[1], count(ARGV[2], 0), ARGV[4]
+local n, id = (#ARGV - 6) / 2, ARGV[6]
 if not used then return { 6, 0, 0 } end
-local fields = { 'r:' .. id, 'c' }
-for i = 5, #ARGV, 2 do
-  if not count(ARGV[i + 1], 0) then return { 6, 0, 0 } end
-  fields[#fields + 1] = 'w:' .. ARGV[i]
+for k = 1, n do
+  if not count(ARGV[6 + n + k], 0) then return { 6, k, 0 } end
 end
-local vals = call('HMGET', H, unpack(fields))
-record[id] = vals[1]
-charges = tonumber(vals[2] or '0')
-for k = 3, #fields do window[string.sub(fields[k], 3)] = meter(vals[k]) end
 
-expire(512)
-forget()
-
-local f = parse(record[id] or '-')
-if f[1] == 'S' or (f[1] == '-' and ARGV[4] == '1') then
-  finish(keep)
-  return 0
+local v = call('HMGET', H, unpack(ARGV, 5, 6 + n))
+local charged, due, fade, set = head(v[1])
+if now >= due or now >= fade then
+  tend(keep, charged, due, fade, set)
+  v = call('HMGET', H, unpack(ARGV, 5, 6 + n))
+  charged, due, fade, set = head(v[1])
 end
-if f[1] == '-' then
-  for i = 5, #ARGV, 2 do
-    add(ARGV[i], used)
-    win(ARGV[i]).rate = tonumber(ARGV[i + 1])
+
+local state, taken = '-', 0
+if v[2] then state = string.sub(v[2], 1, 1) end
+if state == 'S' or (state == '-' and ARGV[3] == '1') then return 0 end
+
+local out = { 'h', '', id, 'S' }
+if state ~= '-' then
+  taken = unpick('>d', v[2], 2)
+  names = string.sub(v[2], 26)
+end
+if names == ARGV[4] then
+  for k = 1, n do
+    local s, a, r = drain(v[2 + k])
+    if state == '-' then r = tonumber(ARGV[6 + n + k]) end
+    s = s + (used - taken)
+    if s < 0 then s = 0 end
+    out[3 + 2 * k], out[4 + 2 * k] = ARGV[6 + k], pack('>ddd', s, a, r)
   end
-  charge(used)
 else
-  local taken = tonumber(f[2])
-  for i = 5, #f do add(f[i], used - taken) end
-  if f[1] == 'L' then
-    call('ZREM', L, id)
-    charge(used)
-  else
-    charge(used - taken)
+  for w in string.gmatch(names, '%S+') do
+    local s, a, r = drain(call('HGET', H, w))
+    s = s + (used - taken)
+    if s < 0 then s = 0 end
+    out[#out + 1] = w
+    out[#out + 1] = pack('>ddd', s, a, r)
   end
 end
-put(id, 'S')
-call('ZADD', D, num(now + remember), id)
-finish(keep)
+charged = charged + used
+if state == 'E' then charged = charged - taken end
+call('ZADD', Z, FAR + now + REMEMBER, id)
+if now - set > 600000000 then
+  set = now
+  out[2] = pack('>dddd', charged, due, fade, set)
+  call('HSET', H, unpack(out))
+  call('PEXPIRE', H, keep)
+  call('PEXPIRE', Z, keep)
+else
+  out[2] = pack('>dddd', charged, due, fade, set)
+  call('HSET', H, unpack(out))
+end
 return 0
