@@ -53,6 +53,20 @@ func (b *BPE) Append(dst []uint32, text string) ([]uint32, error) {
 // AppendWith appends the ids of text to dst as opt says. Beside the errors of
 // Append it returns a *LimitError.
 func (b *BPE) AppendWith(dst []uint32, text string, opt Options) ([]uint32, error) {
+	before, after := b.around(opt)
+	return b.appendAround(dst, text, opt, before, after)
+}
+
+// around returns the ids that opt asks for before and after a text.
+func (b *BPE) around(opt Options) (before, after []uint32) {
+	if opt.Special {
+		return b.bos, b.eos
+	}
+	return nil, nil
+}
+
+// appendAround is AppendWith with any ids around those of the text.
+func (b *BPE) appendAround(dst []uint32, text string, opt Options, before, after []uint32) ([]uint32, error) {
 	e, err := b.begin(text, opt)
 	if err != nil {
 		return dst, err
@@ -60,7 +74,7 @@ func (b *BPE) AppendWith(dst []uint32, text string, opt Options) ([]uint32, erro
 	own := e.ids
 	e.ids, e.base = dst, len(dst)
 	e.stop = satAdd(e.base, e.max)
-	err = e.text(text, opt.Special)
+	err = e.text(text, before, after)
 	dst, e.ids = e.ids, own
 	b.end(e)
 	return dst, err
@@ -81,7 +95,8 @@ func (b *BPE) Visit(text string, opt Options, visit func(ids []uint32) error) er
 	}
 	e.ids, e.base, e.visit = e.ids[:0], 0, visit
 	e.stop = min(chunkIDs, e.max)
-	err = e.text(text, opt.Special)
+	before, after := b.around(opt)
+	err = e.text(text, before, after)
 	if err == nil && len(e.ids) > 0 {
 		err = visit(e.ids)
 	}
@@ -97,7 +112,7 @@ func (b *BPE) Count(text string) (int, error) {
 	}
 	e.ids, e.base, e.count = e.ids[:0], 0, true
 	e.stop = chunkIDs
-	err = e.text(text, false)
+	err = e.text(text, nil, nil)
 	n := e.done + len(e.ids)
 	b.end(e)
 	return n, err

@@ -30,11 +30,9 @@ func (e *encoder) size() int {
 		cap(e.merger.syms)*int(unsafe.Sizeof(symbol{})) + cap(e.merger.heap)*8
 }
 
-// text encodes a whole text.
-func (e *encoder) text(text string, special bool) error {
-	if special {
-		e.ids = append(e.ids, e.b.bos...)
-	}
+// text encodes a whole text, between the ids before and after.
+func (e *encoder) text(text string, before, after []uint32) error {
+	e.ids = append(e.ids, before...)
 	for i := 0; i < len(text) && e.err == nil; {
 		start, end, id := e.b.before.next(text, i)
 		if start > i {
@@ -45,9 +43,7 @@ func (e *encoder) text(text string, special bool) error {
 		}
 		i = end
 	}
-	if special {
-		e.ids = append(e.ids, e.b.eos...)
-	}
+	e.ids = append(e.ids, after...)
 	if len(e.ids) > e.stop && e.err == nil {
 		e.full()
 	}

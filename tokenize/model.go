@@ -1,25 +1,49 @@
 package tokenize
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync"
+
+	"github.com/expediterhq/expediter/tokenize/chat"
 )
+
+// ErrNoTemplate is returned for conversations with a model that has no chat
+// template.
+var ErrNoTemplate = errors.New("tokenize: the model has no chat template")
+
+// Config says how to load a model. The zero value is what Load does.
+type Config struct {
+	// MaxBytes is the longest prompt or rendered conversation that is
+	// encoded, in bytes. If zero, any length is.
+	MaxBytes int
+	// MaxTokens is the largest number of ids a prompt or conversation may
+	// have, special ones included. If zero, any number.
+	MaxTokens int
+}
 
 // Model is a model's tokenizer together with what its configuration says about
 // prompts. It is immutable and safe for concurrent use. Load one from the
 // folder that an engine serves the model from.
 type Model struct {
 	bpe           *BPE
+	limits        Options
 	bos, eos      string
-	before, after []uint32 // around a completion prompt
+	before, after []uint32       // around a completion prompt
+	template      *chat.Template // nil where the model has none
+	texts         sync.Pool      // of *[]byte: rendered conversations
 }
 
 // Load reads a model folder: tokenizer.json or tokenizer.json.gz, and, where
 // they exist, tokenizer_config.json and chat_template.jinja, whose template
 // wins over the one in tokenizer_config.json. Beside the errors of NewBPE it
 // returns those of fsys.
-func Load(fsys fs.FS) (*Model, error) {
+func Load(fsys fs.FS) (*Model, error) { return LoadWith(fsys, Config{}) }
+
+// LoadWith is Load with limits.
+func LoadWith(fsys fs.FS, cfg Config) (*Model, error) {
 	data, err := readModelFile(fsys, "tokenizer.json")
 	if err != nil {
 		return nil, fmt.Errorf("tokenize: %w", err)
@@ -32,10 +56,19 @@ func Load(fsys fs.FS) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{bpe: bpe, bos: string(config.BOS), eos: string(config.EOS)}
-	m.before, m.after, err = config.around(bpe)
-	if err != nil {
+	m := &Model{
+		bpe:    bpe,
+		limits: Options{MaxBytes: cfg.MaxBytes, MaxTokens: cfg.MaxTokens},
+		bos:    string(config.BOS), eos: string(config.EOS),
+	}
+	if m.before, m.after, err = config.around(bpe); err != nil {
 		return nil, err
+	}
+	if config.Template != "" {
+		m.template, err = chat.Compile(string(config.Template), chat.Options{BOS: m.bos, EOS: m.eos, MaxOutput: cfg.MaxBytes})
+		if err != nil {
+			return nil, fmt.Errorf("tokenize: chat template: %w", err)
+		}
 	}
 	return m, nil
 }
@@ -55,11 +88,42 @@ func (m *Model) EOS() string { return m.eos }
 // replace the file's post-processor by their own rule (add_bos_token and
 // add_eos_token in tokenizer_config.json).
 func (m *Model) AppendPrompt(dst []uint32, text string) ([]uint32, error) {
-	dst, err := m.bpe.Append(append(dst, m.before...), text)
-	if err != nil {
-		return dst, err
+	return m.bpe.appendAround(dst, text, m.limits, m.before, m.after)
+}
+
+// AppendText appends the text of a conversation, as the chat template renders
+// it, to dst. Its errors are ErrNoTemplate and those of chat.Template.
+func (m *Model) AppendText(dst []byte, in chat.Input) ([]byte, chat.Info, error) {
+	if m.template == nil {
+		return dst, chat.Info{}, ErrNoTemplate
 	}
-	return append(dst, m.after...), nil
+	return m.template.AppendInfo(dst, in)
+}
+
+// AppendChat appends the ids of a conversation as an engine's chat endpoint
+// encodes it: the rendered text, with the special tokens that the template
+// wrote and no others. The ids are those the engine gets unless the
+// conversation has parts that are not text; AppendChatInfo tells.
+func (m *Model) AppendChat(dst []uint32, in chat.Input) ([]uint32, error) {
+	dst, _, err := m.AppendChatInfo(dst, in)
+	return dst, err
+}
+
+// AppendChatInfo is AppendChat and also says how exact the ids are.
+func (m *Model) AppendChatInfo(dst []uint32, in chat.Input) ([]uint32, chat.Info, error) {
+	buf, _ := m.texts.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	text, info, err := m.AppendText((*buf)[:0], in)
+	if err == nil {
+		dst, err = m.bpe.AppendWith(dst, view(text), m.limits)
+	}
+	if cap(text) <= keepScratch {
+		*buf = text
+		m.texts.Put(buf)
+	}
+	return dst, info, err
 }
 
 // ownRule lists the tokenizer classes which add the special tokens that
