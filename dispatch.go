@@ -1,5 +1,3 @@
-//go:build wip
-
 package expediter
 
 import (
@@ -30,6 +28,7 @@ func (q *request) dispatch() error {
 		Output:   q.size.sequences * q.size.expected,
 		Arrived:  q.arrived,
 		Deadline: q.arrived.Add(wait),
+		Retry:    q.rec.Attempts > 0,
 	}
 	err := q.pool.Admitter.Admit(q.ctx, w, q.pick)
 	q.rec.QueueWait += time.Since(began)

@@ -1,5 +1,3 @@
-//go:build wip
-
 package expediter_test
 
 import (
@@ -36,13 +34,18 @@ type house struct {
 	logs     *logBuffer
 	replicas []*replica
 	refused  *statuses
+	client   *http.Client
+	net      *sim.Network // nil over real sockets
+	close    func()
 }
 
 // replica is one simulated engine behind a server of its own.
 type replica struct {
 	*sim.Server
-	http *httptest.Server
-	reg  *registry.Replica
+	url   string
+	reg   *registry.Replica
+	http  *httptest.Server // nil in memory
+	close func()
 }
 
 // records is a Sink that keeps everything.
@@ -120,6 +123,7 @@ type option struct {
 	tenant   func(*tenant.Tenant)
 	wrap     func(http.Handler) http.Handler
 	front    func(i int, h http.Handler) http.Handler // in front of replica i
+	net      *sim.Network                             // if not nil, instead of real sockets
 }
 
 const servedModel = "acme-8b"
@@ -131,6 +135,7 @@ func open(t testing.TB, o option) *house {
 	h := &house{
 		t: t, quota: quota.NewMemory(quota.MemoryConfig{}), logs: new(logBuffer), refused: new(statuses),
 		records: &records{more: make(chan struct{}, 1)},
+		client:  http.DefaultClient, net: o.net,
 	}
 	var err error
 	h.pool, err = registry.NewPool(registry.PoolConfig{Name: "small"})
@@ -160,6 +165,11 @@ func open(t testing.TB, o option) *house {
 		Scrape: 20 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(h.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
+	if o.net != nil {
+		h.client = &http.Client{Transport: o.net.Transport()}
+		h.config.Pools[0].Transport = o.net.Transport()
+		h.config.Scrape = 500 * time.Millisecond
+	}
 	if o.config != nil {
 		o.config(&h.config)
 	}
@@ -169,18 +179,34 @@ func open(t testing.TB, o option) *house {
 	if o.wrap != nil {
 		front = o.wrap(front)
 	}
-	server := httptest.NewServer(front)
-	h.url = server.URL
-	t.Cleanup(func() {
-		server.Close()
+	var closeServer func()
+	h.url, _, closeServer = h.listen("gateway:80", front)
+	h.close = sync.OnceFunc(func() {
+		closeServer()
 		h.handler.Close()
 		h.checkRest()
+		if h.net != nil {
+			h.client.CloseIdleConnections()
+		}
 		for _, r := range h.replicas {
-			r.http.Close()
+			r.close()
 			r.Close()
 		}
 	})
+	t.Cleanup(h.close)
 	return h
+}
+
+// listen serves handler on a real socket, or in the memory network as addr.
+func (h *house) listen(addr string, handler http.Handler) (url string, server *httptest.Server, done func()) {
+	h.t.Helper()
+	if h.net == nil {
+		s := httptest.NewServer(handler)
+		return s.URL, s, s.Close
+	}
+	host, err := h.net.Serve(addr, handler)
+	must(h.t, err)
+	return host.URL(), nil, func() { host.Close() }
 }
 
 func (h *house) addReplica(o option, i int) {
@@ -193,9 +219,9 @@ func (h *house) addReplica(o option, i int) {
 	if o.front != nil {
 		front = o.front(i, front)
 	}
-	r.http = httptest.NewServer(front)
+	r.url, r.http, r.close = h.listen(fmt.Sprintf("replica%d:80", i), front)
 	var err error
-	r.reg, err = h.pool.Add(registry.ReplicaConfig{Name: fmt.Sprintf("r%d", i), URL: r.http.URL})
+	r.reg, err = h.pool.Add(registry.ReplicaConfig{Name: fmt.Sprintf("r%d", i), URL: r.url})
 	must(h.t, err)
 	h.replicas = append(h.replicas, r)
 }
@@ -243,7 +269,7 @@ func (h *house) post(ctx context.Context, path, body string, headers ...string) 
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := h.client.Do(r)
 	must(h.t, err)
 	return resp
 }

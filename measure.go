@@ -1,5 +1,3 @@
-//go:build wip
-
 package expediter
 
 import (
@@ -79,12 +77,14 @@ func (q *request) encodeChat() (err error) {
 		Now: q.arrived,
 	}
 	m := q.pool.Tokenizer
-	if m == nil || q.in.Multimodal {
+	if m == nil {
 		q.rec.Approximate = true
 		q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens, string(q.in.Messages)+string(q.in.Tools))
 		return err
 	}
-	q.tokens, err = m.AppendChat(q.tokens, in)
+	var info chat.Info
+	q.tokens, info, err = m.AppendChatInfo(q.tokens, in)
+	q.rec.Approximate = info.Approximate
 	return promptError("messages", err)
 }
 
