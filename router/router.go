@@ -123,8 +123,9 @@ func (rt *Router) Pick(req *Request, replicas []*registry.Replica) (Decision, er
 	d, err := rt.pickFrom(&sc.fit, sc, req, now)
 	if err != nil && len(sc.stale.replicas) > 0 {
 		var second error
-		if d, second = rt.pickFrom(&sc.stale, sc, req, now); second == nil || err != ErrNoRoom {
-			err = second
+		d, second = rt.pickFrom(&sc.stale, sc, req, now)
+		if second == nil || err == ErrNoReplica || second == ErrNoRoom {
+			err = second // else the first says more
 		}
 	}
 	req.views = nil
