@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/expediterhq/expediter/sim"
 	"github.com/expediterhq/expediter/tenant"
 	"github.com/expediterhq/expediter/tokenize"
+	"github.com/expediterhq/expediter/tokenize/chat"
 	"github.com/expediterhq/expediter/tokenize/demo"
 )
 
@@ -94,7 +96,7 @@ func (f *fleet) start(model *tokenize.Model) (c expediter.Config, names metrics.
 		length := 0
 		for i := range dp.replicas {
 			s := sim.NewServer(demoReplica(dp.served, dp.profile(), dp.adapters, model))
-			length = s.MaxModelLen()
+			length = demoContext
 			url, err := f.serve(s)
 			if err != nil {
 				return c, names, err
@@ -116,6 +118,31 @@ func (f *fleet) start(model *tokenize.Model) (c expediter.Config, names metrics.
 	}
 	c.Registry, err = registry.NewStatic(pools...)
 	return c, names, err
+}
+
+// demoContext is the longest prompt plus output, in tokens.
+const demoContext = 16384
+
+// demoReplica is a replica that tokenizes as the gateway does.
+func demoReplica(served string, p sim.Profile, adapters []string, model *tokenize.Model) sim.Config {
+	c := sim.Config{
+		Model: served, Profile: p, MaxModelLen: demoContext, Adapters: make(map[string]string),
+		Tokenize: func(dst []uint32, text string) []uint32 {
+			ids, err := model.Tokenizer().Append(dst, text)
+			if err != nil {
+				return dst
+			}
+			return ids
+		},
+		Render: func(dst []byte, messages, tools json.RawMessage) ([]byte, error) {
+			text, _, err := model.AppendText(dst, chat.Input{Messages: messages, Tools: tools})
+			return text, err
+		},
+	}
+	for _, a := range adapters {
+		c.Adapters[a] = "/adapters/" + a
+	}
+	return c
 }
 
 // serve puts one replica on a free port.

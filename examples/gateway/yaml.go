@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
@@ -37,14 +40,25 @@ func (k kind) String() string { return [...]string{"nothing", "a value", "a list
 
 // parseYAML reads one document. Errors name the line.
 func parseYAML(data []byte) (*node, error) {
-	f, err := parser.ParseBytes(data, 0)
+	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // decode reports those with the rest
 	if err != nil {
-		return nil, err
+		return nil, syntaxError(err)
 	}
 	if len(f.Docs) != 1 || f.Docs[0].Body == nil {
 		return nil, fmt.Errorf("expected one YAML document with a map, found %d", len(f.Docs))
 	}
 	return convert(f.Docs[0].Body)
+}
+
+var located = regexp.MustCompile(`^\[(\d+):\d+\] (.*)`)
+
+// syntaxError cuts the parser's error, a picture of many lines, to one.
+func syntaxError(err error) error {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	if m := located.FindStringSubmatch(first); m != nil {
+		return fmt.Errorf("line %s: %s", m[1], m[2])
+	}
+	return errors.New(first)
 }
 
 func lineOf(n ast.Node) int {

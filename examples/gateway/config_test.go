@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/expediterhq/expediter/tenant"
+)
+
+// TestExampleConfig holds the documented example to what the program accepts.
+func TestExampleConfig(t *testing.T) {
+	c, p, err := load("config.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.pools) != 3 || len(p.keys) != 2 || len(p.config.Models) != 4 {
+		t.Errorf("built %d pools, %d keys, %d models, want 3, 2, 4", len(p.pools), len(p.keys), len(p.config.Models))
+	}
+	if r := p.pools[1].Replicas(); len(r) != 2 || r[1].Name() != "small-b" || r[1].Zone() != "eu-2" || r[1].Weight() != 1.5 {
+		t.Errorf("second pool's replicas = %v", r)
+	}
+	acme := p.keys[0].Tenant
+	if acme.ID != "acme" || acme.Limit.Concurrency != 64 || len(acme.Limit.Windows) != 2 || acme.Price.Output != 3 || acme.Weight != 2 {
+		t.Errorf("tenant = %+v", acme)
+	}
+	if c.Pools[0].SLO.TTFT.Seconds() != 5 || p.config.Timeouts.Answer.Minutes() != 10 {
+		t.Errorf("durations are read wrongly: %+v", c.Pools[0].SLO)
+	}
+	if p.keys[0].Expires.Year() != 2030 {
+		t.Errorf("expires = %v", p.keys[0].Expires)
+	}
+}
+
+// TestEveryMistakeAtOnce: one run names all that is wrong, by line and field.
+func TestEveryMistakeAtOnce(t *testing.T) {
+	const file = `listen: 127.0.0.1:8080
+grace: soon
+pools:
+  - name: a
+    served: model-a
+    headroom: 1.5
+    replicas:
+      - ftp://10.0.0.1
+      - http://user:secret@10.0.0.2
+  - name: b
+    replicas: []
+  - name: c
+    served: model-c
+    max_tokenz: 5
+    max_tokens: -1
+    replicas: http://10.0.0.3
+models:
+  - {name: x, pool: a}
+  - {name: x, pool: nowhere}
+tenants:
+  - id: "has space"
+    keys: [nonsense]
+    models: [y]
+  - id: good
+    tokens_per_minute: many
+    keys:
+      - digest: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+        expires: tomorrow
+redis:
+  addresses: [127.0.0.1:6379]
+  policy: maybe
+retry: {attempts: -1, attempts: 2}
+`
+	path := filepath.Join(t.TempDir(), "gateway.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := load(path)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	got := err.Error()
+	for _, want := range []string{
+		":2: grace: expected a duration",
+		":4: pools[0]: ",
+		":11: pools[1].replicas: expected at least one replica",
+		":14: pools[2].max_tokenz: unknown field",
+		":16: pools[2].replicas: expected a list, found a value",
+		":21: tenants[0].id: ",
+		":23: tenants[0].models[0]: \"y\" is not one of models",
+		":25: tenants[1].tokens_per_minute: expected a whole number",
+		":28: tenants[1].keys[0].expires: expected a time",
+		":31: redis.policy: expected closed, open or local_share",
+		":32: retry.attempts: given twice",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no line says %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "secret") {
+		t.Errorf("the report repeats a password:\n%s", got)
+	}
+}
+
+func TestSemanticMistakes(t *testing.T) {
+	const file = `pools:
+  - name: a
+    served: model-a
+    replicas:
+      - http://10.0.0.1:8000
+      - ftp://10.0.0.1
+  - name: b
+    max_tokens: -1
+    replicas: [http://10.0.0.3]
+models:
+  - {name: x, pool: a}
+  - {name: x, pool: b}
+  - name: z
+    pool: nowhere
+tenants:
+  - id: good
+    weight: -1
+    keys: [nonsense]
+limits: {body: 100, bodies: 10}
+`
+	path := filepath.Join(t.TempDir(), "gateway.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := load(path)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	got := err.Error()
+	for _, want := range []string{
+		":6: pools[0].replicas[1]: ",
+		":7: pools[1].served: ",
+		":8: pools[1].max_tokens: ",
+		":12: models[1].name: \"x\" is taken by Models[0]",
+		":14: models[2].pool: \"nowhere\" is not one of Pools",
+		":17: tenants[0].weight: ",
+		":19: limits.bodies: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no line says %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestNotYAML(t *testing.T) {
+	for name, file := range map[string]string{
+		"unclosed": "pools: [", "list": "- a", "empty": "", "tab": "pools:\n\t- x", "anchor": "pools: &a []\nmodels: *a",
+	} {
+		path := filepath.Join(t.TempDir(), "gateway.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := load(path); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error = %v, want one that names the file", name, err)
+		}
+	}
+}
+
+func TestKeygen(t *testing.T) {
+	var out bytes.Buffer
+	if err := keygen(nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(out.String())
+	if len(fields) < 4 || fields[0] != "key:" || fields[2] != "digest:" || tenant.Digest(fields[1], nil) != fields[3] {
+		t.Errorf("output = %s", out.String())
+	}
+	t.Setenv("TEST_PEPPER", "salt and pepper")
+	out.Reset()
+	if err := keygen([]string{"-pepper-env", "TEST_PEPPER"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	fields = strings.Fields(out.String())
+	if tenant.Digest(fields[1], []byte("salt and pepper")) != fields[3] {
+		t.Errorf("output = %s", out.String())
+	}
+	if err := keygen([]string{"-pepper-env", "NOT_SET_ANYWHERE"}, &out); err == nil {
+		t.Error("a pepper that is not set was accepted")
+	}
+}
+
+// FuzzConfig: no file makes the reader panic.
+func FuzzConfig(f *testing.F) {
+	example, err := os.ReadFile("config.example.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(example))
+	f.Add("pools: [{name: a, replicas: [http://x]}]")
+	f.Add("pools: {a: [}")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, file string) {
+		path := filepath.Join(dir, "fuzz.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c, m, err := readConfig(path); err == nil {
+			c.Pools = c.Pools[:min(len(c.Pools), 3)]
+			for i := range c.Pools {
+				c.Pools[i].Tokenizer = "" // reads whole folders
+			}
+			build(c, m)
+			_ = m.err()
+		}
+	})
+}
