@@ -1,0 +1,27 @@
+package tokenize
+
+// Forget empties the caches of b, as they are right after loading.
+func (b *BPE) Forget() {
+	for i := range b.words.whole.bits {
+		b.words.whole.bits[i].Store(0)
+	}
+	for i := range b.words.cache.entries {
+		b.words.cache.entries[i].size.Store(0)
+	}
+}
+
+// Uncut returns a copy of b that merges each text as a whole, as a model must
+// whose tokens span words.
+func (b *BPE) Uncut() *BPE {
+	c := &BPE{
+		before: b.before, after: b.after, added: b.added, normal: b.normal, meta: b.meta,
+		scanners: b.scanners, bos: b.bos, eos: b.eos, decoder: b.decoder,
+	}
+	c.words = words{
+		vocab: b.words.vocab, pairs: b.words.pairs, byteLevel: b.words.byteLevel,
+		ignoreMerges: b.words.ignoreMerges, fallback: b.words.fallback, fuse: b.words.fuse,
+		unk: b.words.unk, bytes: b.words.bytes, ascii: b.words.ascii,
+		whole: newWholeWords(len(b.words.vocab.spans)), cache: newWordCache(),
+	}
+	return c
+}
