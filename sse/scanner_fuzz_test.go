@@ -27,9 +27,9 @@ func FuzzScanner(f *testing.F) {
 // TestScannerGenerated compares with the reference on long streams of random
 // lines, so that events cross the ends of buffers and parts.
 func TestScannerGenerated(t *testing.T) {
-	rounds := 2000
+	rounds := 400
 	if testing.Short() {
-		rounds = 200
+		rounds = 50
 	}
 	rng := rand.New(rand.NewPCG(4, 5))
 	for i := range rounds {
