@@ -25,7 +25,24 @@
 //	expediter_tenant_tokens_total{tenant,kind}       only with Names.Tenants
 //	expediter_build_info{version,revision,goversion} always 1
 //
-// and what Watch and WatchSink read at each scrape, beside those of the Go
-// runtime and the process. Serve Handler on a listener that only
+// read at each scrape from what Watch was given, gauges unless named total:
+//
+//	expediter_replica_requests{pool,replica}               sent by this gateway, not finished; also
+//	                                                       prefilling, prefill_tokens, kv_tokens
+//	expediter_replica_estimated_kv_tokens{pool,replica}    those of other senders included
+//	expediter_replica_usable_kv_tokens{pool,replica}       capacity below the headroom
+//	expediter_replica_routable{pool,replica}               0 or 1; also ejected, draining
+//	expediter_replica_prefill_tokens_per_second{pool,replica}, expediter_replica_step_seconds   as learned
+//	expediter_replica_reported_running{pool,replica}       as the engine said; also waiting, kv_usage,
+//	                                                       age_seconds, preemptions_total
+//	expediter_queue_waiting{pool}                          requests in line; also waiting_tokens
+//	expediter_queue_free_tokens_per_second{pool}           rate at which room appears
+//	expediter_queue_tier_waiting{pool,tier}, expediter_queue_tier_tenants   tiers above 15 share "other"
+//
+// and from what WatchSink was given:
+//
+//	expediter_usage_written_total{sink}, expediter_usage_dropped_total, expediter_usage_waiting
+//
+// beside those of the Go runtime and the process. Serve Handler on a listener that only
 // operators reach: names of tenants and replicas are in it.
 package metrics

@@ -35,6 +35,9 @@ type Metrics struct {
 	pools   nameSet
 	models  nameSet
 	tenants nameSet // nil: no metrics by tenant
+
+	watchedPools *poolCollector // nil: none
+	watchedLines *lineCollector // nil: none
 }
 
 // New returns a Metrics with a registry of its own.
