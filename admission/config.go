@@ -13,15 +13,18 @@ type Config struct {
 	MaxWaitingTokens int // KV tokens of all entries. If zero, 20,000,000
 
 	// TierFloor is the least share of what is started that a tier gets while
-	// it waits, whatever higher tiers want. If zero, 0.05; below zero, none.
+	// it waits, whatever higher tiers want, and the share of a full line that
+	// higher tiers cannot push it out of. If zero, 0.05; below zero, none.
 	TierFloor float64
 
 	// ReserveAfter is how long work that does not fit may be overtaken before
 	// room is kept for it. If zero, 1 s; below zero, it never is.
 	ReserveAfter time.Duration
 
-	// Backfill is the share of freed tokens that others may still take while
-	// room is kept. If zero, 0.5; 1 leaves the keeping of room to start.
+	// Backfill is the share of what becomes free that others may take when
+	// room begins to be kept; it fades from there, within seconds. If zero,
+	// 0.5; 1 limits nobody and leaves the keeping of room to start, which
+	// knows replicas and can keep it on one.
 	Backfill float64
 }
 

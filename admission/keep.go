@@ -1,6 +1,13 @@
 package admission
 
-import "time"
+import (
+	"math"
+	"time"
+)
+
+// fade is the time in which what others may take shrinks to 1/e, so that
+// room adds up whatever they take at first.
+const fade = 3 * time.Second
 
 // holdAtMost is how long room is kept for one item. Work that does not fit by
 // then is in the way of all others; it must wait as long again.
@@ -10,7 +17,7 @@ const holdAtMost = 30 * time.Second
 type keep struct {
 	item  *Item
 	since time.Time
-	rate  float64 // tokens per second that others may take
+	rate  float64 // tokens per second that others may take at first; below zero, any
 	spent float64 // tokens they took
 }
 
@@ -30,7 +37,7 @@ func (l *Line) consider(it *Item, now time.Time) {
 	}
 	l.keep = keep{item: it, since: now, rate: l.cfg.Backfill * l.rate.value(now)}
 	if l.cfg.Backfill == 1 {
-		l.keep.rate = -1 // others are not limited here
+		l.keep.rate = -1
 	}
 }
 
@@ -40,7 +47,8 @@ func (k *keep) allows(it *Item, now time.Time) bool {
 	if k.item == nil || k.item == it || k.rate < 0 || it.Tier < k.item.Tier {
 		return true
 	}
-	return k.spent+float64(it.Tokens) <= k.rate*now.Sub(k.since).Seconds()
+	t := now.Sub(k.since).Seconds() / fade.Seconds()
+	return k.spent+float64(it.Tokens) <= k.rate*fade.Seconds()*(1-math.Exp(-t))
 }
 
 // spend counts what others take.

@@ -53,17 +53,25 @@ func (l *Line) hopeless(w *Work, weight float64, tr *tier, now time.Time) bool {
 
 // victim finds the entry to push out for w in a full line, or nil: the last
 // one of the tenant that holds most, for its weight, in the lowest tier below
-// w's, or else in w's own, if that holds more than w's tenant would. An entry
-// that frees too little for w is none.
+// w's that holds more than its floor, or else in w's own, if that holds more
+// than w's tenant would. If w's tier holds less than its floor, higher tiers
+// make room too. An entry that frees too little for w is none.
 func (l *Line) victim(w *Work, weight float64, tr *tier) *Item {
-	for i := len(l.tiers) - 1; i >= 0 && l.tiers[i].n >= tr.n; i-- {
-		o := l.tiers[i]
-		bound := 0.0
-		if o == tr {
+	f := l.cfg.TierFloor
+	entries, tokens := f*float64(l.cfg.MaxWaiting), f*float64(l.cfg.MaxWaitingTokens)
+	entitled := float64(tr.items+1) <= entries && float64(tr.tokens+w.Tokens) <= tokens
+	for i := len(l.tiers) - 1; i >= 0; i-- {
+		o, bound := l.tiers[i], 0.0
+		switch {
+		case o == tr:
 			if t := tr.tenants[w.Tenant]; t != nil {
 				bound = float64(t.tokens)
 			}
 			bound = (bound + float64(w.Tokens)) / weight
+		case o.n < tr.n && !entitled:
+			return nil
+		case float64(o.items) <= entries && float64(o.tokens) <= tokens:
+			continue
 		}
 		if it := o.heaviest(bound); it != nil && l.tokens-it.Tokens+w.Tokens <= l.cfg.MaxWaitingTokens {
 			return it
