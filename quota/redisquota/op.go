@@ -1,9 +1,10 @@
 package redisquota
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -81,13 +82,13 @@ func (s *Store) newOp(sc *script, tenant string, args []any) *op {
 	return &op{script: sc, keys: k, slot: sl, args: args, done: make(chan reply, 1)}
 }
 
-func (s *Store) reserveOp(r *quota.Reservation, token string) *op {
+func (s *Store) reserveOp(r *quota.Reservation, token uint64) *op {
 	w := r.Limit.Windows
-	args := make([]any, 0, 9+3*len(w))
-	args = append(args, s.keep, token, r.Cost, r.Used, lease(r), r.Limit.Concurrency)
-	args = appendWindows(args, r)
+	args := make([]any, 0, 5+2*len(w))
+	args = append(args, s.keep, string(s.claim(r, token, float64(r.Limit.Concurrency))))
+	args = appendFields(args, r)
 	for i := range w {
-		args = append(args, w[i].Burst)
+		args = append(args, string(doubles(nil, w[i].Rate, float64(w[i].Burst))))
 	}
 	return s.newOp(s.reserve, r.Tenant, args)
 }
@@ -95,20 +96,38 @@ func (s *Store) reserveOp(r *quota.Reservation, token string) *op {
 // settleOp ends r; known says that an id Redis does not know is one it has
 // forgotten.
 func (s *Store) settleOp(r *quota.Reservation, used int64, known bool) *op {
-	args := make([]any, 0, 6+2*len(r.Limit.Windows))
-	args = append(args, s.keep, used, known)
-	return s.newOp(s.settle, r.Tenant, appendWindows(args, r))
+	k := 0.0
+	if known {
+		k = 1
+	}
+	args := make([]any, 0, 5+2*len(r.Limit.Windows))
+	args = append(args, s.keep, string(doubles(nil, float64(used), k)))
+	return s.newOp(s.settle, r.Tenant, appendRates(appendFields(args, r), r))
 }
 
-func (s *Store) renewOp(r *quota.Reservation, token string) *op {
-	args := make([]any, 0, 8+2*len(r.Limit.Windows))
-	args = append(args, s.keep, token, r.Cost, r.Used, lease(r))
-	return s.newOp(s.renew, r.Tenant, appendWindows(args, r))
+func (s *Store) renewOp(r *quota.Reservation, token uint64) *op {
+	args := make([]any, 0, 5+2*len(r.Limit.Windows))
+	args = append(args, s.keep, string(s.claim(r, token)))
+	return s.newOp(s.renew, r.Tenant, appendRates(appendFields(args, r), r))
 }
 
-// appendWindows adds what all scripts want to know of r: the fields of its
-// windows in one string, those fields and its own, and the rates.
-func appendWindows(args []any, r *quota.Reservation) []any {
+// claim is what r asks for, as the scripts read it.
+func (s *Store) claim(r *quota.Reservation, token uint64, more ...float64) []byte {
+	b := doubles(make([]byte, 0, 40), float64(r.Cost), float64(r.Used))
+	b = binary.BigEndian.AppendUint64(b, token)
+	return doubles(doubles(b, lease(r)), more...)
+}
+
+func doubles(b []byte, fs ...float64) []byte {
+	for _, f := range fs {
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(f))
+	}
+	return b
+}
+
+// appendFields adds the fields of r's windows in one string, and the fields that
+// the scripts read first.
+func appendFields(args []any, r *quota.Reservation) []any {
 	w := r.Limit.Windows
 	fields := make([]string, len(w))
 	for i := range w {
@@ -118,15 +137,17 @@ func appendWindows(args []any, r *quota.Reservation) []any {
 	for _, f := range fields {
 		args = append(args, f)
 	}
-	for i := range w {
-		args = append(args, float(w[i].Rate))
+	return args
+}
+
+func appendRates(args []any, r *quota.Reservation) []any {
+	for i := range r.Limit.Windows {
+		args = append(args, string(doubles(nil, r.Limit.Windows[i].Rate)))
 	}
 	return args
 }
 
 // lease is r's term in microseconds, rounded up.
-func lease(r *quota.Reservation) int64 {
-	return int64((r.Term() + time.Microsecond - 1) / time.Microsecond)
+func lease(r *quota.Reservation) float64 {
+	return float64((r.Term() + time.Microsecond - 1) / time.Microsecond)
 }
-
-func float(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

@@ -2,7 +2,6 @@ package redisquota
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -123,11 +122,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Reservation) error {
 }
 
 // token tells one Reserve from another of the same id.
-func token() string {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
-	return string(b[:])
-}
+func token() uint64 { return rand.Uint64() }
 
 // Settle implements quota.Store. It does not end with ctx. When Redis cannot be
 // asked the settlement is kept for later and Settle returns nil; if there is no

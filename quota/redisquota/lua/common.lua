@@ -1,5 +1,6 @@
 -- One tenant's state. Both keys share one hash tag, hence one slot.
 --   H  hash
+--      "keep..."   see below
 --      "h"         sum of charges; then in us: when a lease may end next, when
 --                  to forget ended ids next, when the keys' expiry was last set
 --      "w:<name>"  one window: spent, at (us), rate (per s)
@@ -12,7 +13,8 @@
 -- In both a member "keep..." stays for ever: so that Z keeps its expiry, and, being
 -- longer than 64 bytes, so that neither is stored as a list to be searched.
 -- "spent" is what was taken and has not drained yet. It is never negative.
-local H, Z = KEYS[1], KEYS[2]
+-- Numbers travel and are kept as big-endian doubles.
+local H, Z, ARGV = KEYS[1], KEYS[2], ARGV
 local call, pack, unpick = redis.call, struct.pack, struct.unpack
 local t = call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -37,10 +39,12 @@ end
 -- head returns the parts of "h", made if it is not there.
 local function head(v)
   if v then return unpick('>dddd', v) end
-  local keep = 'keep' .. string.rep('-', 64)
-  call('ZADD', Z, '+inf', keep)
-  call('HSET', H, 'keep', keep)
-  return 0, FAR, now + 1000000, 0
+  local long = 'keep' .. string.rep('-', 64)
+  call('ZADD', Z, '+inf', long)
+  call('HSET', H, 'keep', long)
+  call('PEXPIRE', H, ARGV[1])
+  call('PEXPIRE', Z, ARGV[1])
+  return 0, FAR, now + 1000000, now
 end
 
 -- tend ends the leases that nobody renewed in time and forgets ended ids whose
@@ -83,8 +87,5 @@ local function tend(keep, charged, due, fade, set)
   call('PEXPIRE', Z, keep)
 end
 
--- count returns s as a number from least to 2^53, or nil.
-local function count(s, least)
-  local n = tonumber(s)
-  if n and n >= least and n <= 9007199254740992 then return n end
-end
+-- ok reports whether n is a number from least to 2^53; not-a-number is not.
+local function ok(n, least) return n >= least and n <= 9007199254740992 end

@@ -1,13 +1,15 @@
--- ARGV: keep (ms), token, cost, used, lease (us), names, "h", "r:<id>",
--- "w:<name>" of each window, then the rate of each. What is not held, because it
--- ran out or was lost, is held again. Returns 0.
-local keep, token, cost, used, lease, names = ARGV[1], ARGV[2], count(ARGV[3], 1), count(ARGV[4], 0), count(ARGV[5], 1), ARGV[6]
-local n, id = (#ARGV - 8) / 2, ARGV[8]
-if not (cost and used and lease) then return { 6, 0, 0 } end
-local rates = {}
+-- ARGV: keep (ms); cost, used, token, lease (us) in one string; names; "h";
+-- "r:<id>"; "w:<name>" of each window; then the rate of each. What is not held,
+-- because it ran out or was lost, is held again. Returns 0.
+local keep, names, id, n = ARGV[1], ARGV[3], ARGV[5], (#ARGV - 5) / 2
+if #ARGV[2] ~= 32 then return { 6, 0, 0 } end
+local cost, used, _, lease = unpick('>dddd', ARGV[2])
+if not (ok(cost, 1) and ok(used, 0) and ok(lease, 1)) then return { 6, 0, 0 } end
+local token, rates = string.sub(ARGV[2], 17, 24), {}
 for k = 1, n do
-  rates[ARGV[8 + k]] = count(ARGV[8 + n + k], 0)
-  if not rates[ARGV[8 + k]] then return { 6, k, 0 } end
+  local rate = unpick('>d', ARGV[5 + n + k])
+  if not ok(rate, 0) then return { 6, k, 0 } end
+  rates[ARGV[5 + k]] = rate
 end
 
 local v = call('HMGET', H, 'h', id)

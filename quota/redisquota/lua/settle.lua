@@ -1,37 +1,35 @@
--- ARGV: keep (ms), used, known, names, "h", "r:<id>", "w:<name>" of each window,
--- then the rate of each. With known = 1 an unknown id is left alone, else it is
--- charged all of used. Returns 0.
-local keep, used, names = ARGV[1], count(ARGV[2], 0), ARGV[4]
-local n, id = (#ARGV - 6) / 2, ARGV[6]
-if not used then return { 6, 0, 0 } end
-for k = 1, n do
-  if not count(ARGV[6 + n + k], 0) then return { 6, k, 0 } end
-end
+-- ARGV: keep (ms); used and known in one string; names; "h"; "r:<id>"; "w:<name>"
+-- of each window; then the rate of each. With known = 1 an unknown id is left
+-- alone, else it is charged all of used. Returns 0.
+local keep, names, id, n = ARGV[1], ARGV[3], ARGV[5], (#ARGV - 5) / 2
+if #ARGV[2] ~= 16 then return { 6, 0, 0 } end
+local used, known = unpick('>dd', ARGV[2])
+if not ok(used, 0) then return { 6, 0, 0 } end
 
-local v = call('HMGET', H, unpack(ARGV, 5, 6 + n))
+local v = call('HMGET', H, unpack(ARGV, 4, 5 + n))
 local charged, due, fade, set = head(v[1])
 if now >= due or now >= fade then
   tend(keep, charged, due, fade, set)
-  v = call('HMGET', H, unpack(ARGV, 5, 6 + n))
+  v = call('HMGET', H, unpack(ARGV, 4, 5 + n))
   charged, due, fade, set = head(v[1])
 end
 
 local state, taken = '-', 0
 if v[2] then state = string.sub(v[2], 1, 1) end
-if state == 'S' or (state == '-' and ARGV[3] == '1') then return 0 end
+if state == 'S' or (state == '-' and known == 1) then return 0 end
 
 local out = { 'h', '', id, 'S' }
 if state ~= '-' then
   taken = unpick('>d', v[2], 2)
   names = string.sub(v[2], 26)
 end
-if names == ARGV[4] then
+if names == ARGV[3] then
   for k = 1, n do
     local s, a, r = drain(v[2 + k])
-    if state == '-' then r = tonumber(ARGV[6 + n + k]) end
+    if state == '-' then r = unpick('>d', ARGV[5 + n + k]) end
     s = s + (used - taken)
     if s < 0 then s = 0 end
-    out[3 + 2 * k], out[4 + 2 * k] = ARGV[6 + k], pack('>ddd', s, a, r)
+    out[3 + 2 * k], out[4 + 2 * k] = ARGV[5 + k], pack('>ddd', s, a, r)
   end
 else
   for w in string.gmatch(names, '%S+') do
