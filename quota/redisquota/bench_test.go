@@ -1,0 +1,102 @@
+package redisquota_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter/internal/redistest"
+	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/quota/redisquota"
+)
+
+// bareScript is what is usually done instead: a bucket refilled by the caller's
+// clock, and a counter of running requests with an expiry. It has no ids, cannot
+// be repeated, and gives nothing back.
+var bareScript = redis.NewScript(`
+local b = redis.call('HMGET', KEYS[1], 'tokens', 'ts')
+local rate, burst, now, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local tokens, ts = tonumber(b[1]) or burst, tonumber(b[2]) or now
+tokens = math.min(burst, tokens + (now - ts) * rate)
+if tokens < cost then return 0 end
+redis.call('HSET', KEYS[1], 'tokens', tokens - cost, 'ts', now)
+redis.call('EXPIRE', KEYS[1], 300)
+redis.call('INCR', KEYS[2])
+redis.call('EXPIRE', KEYS[2], 300)
+return 1`)
+
+var bareRelease = redis.NewScript(`return redis.call('DECR', KEYS[1])`)
+
+// BenchmarkRedisThroughput compares, in the same run and on the same server, the
+// store's Reserve and Settle with the bare script: alone, and with the call that
+// frees its slot again. Each round is 2,000 of each by 64 callers over 64
+// tenants.
+func BenchmarkRedisThroughput(b *testing.B) {
+	server := redistest.Start(b)
+	client := redisquota.Client(redis.UniversalOptions{Addrs: []string{server.Addr}, PoolSize: 64})
+	b.Cleanup(func() { client.Close() })
+	store := open(b, redisquota.Config{}, server.Addr)
+	ctx := context.Background()
+	limit := quota.Limit{Concurrency: 1000, Windows: []quota.Window{{Name: "minute", Rate: 1e9, Burst: 1e12}}}
+	take := func(tenant int) error {
+		keys := []string{fmt.Sprintf("{%d}tokens", tenant), fmt.Sprintf("{%d}slots", tenant)}
+		return bareScript.Run(ctx, client, keys, 1e9, int64(1e12), time.Now().UnixMilli(), 1800).Err()
+	}
+	ways := []struct {
+		name string
+		do   func(tenant int) error
+		took time.Duration
+	}{
+		{"bare/s", take, 0},
+		{"bare+release/s", func(tenant int) error {
+			if err := take(tenant); err != nil {
+				return err
+			}
+			return bareRelease.Run(ctx, client, []string{fmt.Sprintf("{%d}slots", tenant)}).Err()
+		}, 0},
+		{"reserve+settle/s", func(tenant int) error {
+			r := quota.Reservation{ID: fmt.Sprintf("%016x", rand.Uint64()), Tenant: fmt.Sprint(tenant), Limit: limit, Cost: 1800}
+			if err := store.Reserve(ctx, r); err != nil {
+				return err
+			}
+			return store.Settle(ctx, r, 700)
+		}, 0},
+	}
+	const round = 2000
+	rounds := 0
+	for b.Loop() {
+		for i := range ways {
+			start := time.Now()
+			inParallel(b, 64, round, ways[i].do)
+			ways[i].took += time.Since(start)
+		}
+		rounds++
+	}
+	rate := func(i int) float64 { return float64(rounds*round) / ways[i].took.Seconds() }
+	for i := range ways {
+		b.ReportMetric(rate(i), ways[i].name)
+	}
+	b.ReportMetric(100*rate(2)/rate(0), "%ofbare")
+	b.ReportMetric(100*rate(2)/rate(1), "%ofbare+release")
+	b.ReportMetric(0, "ns/op")
+}
+
+func inParallel(b *testing.B, workers, n int, do func(int) error) {
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				if err := do(i % 64); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,253 @@
+package redisquota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter/internal/redistest"
+	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/quota/redisquota"
+)
+
+// only is a limit of one window.
+func only(rate float64, burst int64, slots int) quota.Limit {
+	return quota.Limit{Concurrency: slots, Windows: []quota.Window{{Name: "w", Rate: rate, Burst: burst}}}
+}
+
+func balance(t testing.TB, s *redisquota.Store, tenant string) quota.Balance {
+	t.Helper()
+	b, err := s.Balance(context.Background(), tenant)
+	if err != nil {
+		t.Fatalf("Balance = %v", err)
+	}
+	return b
+}
+
+func spent(b quota.Balance, window string) float64 {
+	for _, w := range b.Windows {
+		if w.Name == window {
+			return w.Spent
+		}
+	}
+	return 0
+}
+
+// atRest waits until nothing of the tenant is held and checks that what is
+// charged is spent, for a window that does not refill.
+func atRest(t testing.TB, s *redisquota.Store, tenant string, charged int64) {
+	t.Helper()
+	var b quota.Balance
+	redistest.Until(t, "nothing is held", 20*time.Second, func() bool {
+		b = balance(t, s, tenant)
+		return b.Running == 0 && b.Charged >= charged && s.Stats().Pending == 0
+	})
+	if b.Reserved != 0 || b.Charged != charged || spent(b, "w") != float64(charged) {
+		t.Errorf("at rest %+v, want %d charged and spent", b, charged)
+	}
+}
+
+// A reply that is lost after the server did the work is asked for again under the
+// same id.
+func TestLostReplyCountsOnce(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	s, direct := open(t, redisquota.Config{}, proxy.Addr), open(t, redisquota.Config{}, server.Addr)
+	ctx := context.Background()
+	for i := range 20 {
+		r := quota.Reservation{ID: fmt.Sprint(i), Tenant: "t", Limit: only(0, 100_000, 0), Cost: 1000}
+		balance(t, s, "t") // the connection is open
+		proxy.DropReplies(1)
+		if err := s.Reserve(ctx, r); err != nil {
+			t.Fatalf("Reserve = %v", err)
+		}
+		if b := balance(t, direct, "t"); b.Running != 1 || b.Reserved != 1000 {
+			t.Fatalf("one reservation of 1000 took %+v", b)
+		}
+		balance(t, s, "t")
+		proxy.DropReplies(1)
+		if err := s.Settle(ctx, r, 7); err != nil {
+			t.Fatalf("Settle = %v", err)
+		}
+		if b := balance(t, direct, "t"); b.Running != 0 || b.Charged != int64(7*(i+1)) {
+			t.Fatalf("after %d settlements of 7: %+v", i+1, b)
+		}
+	}
+	if proxy.Dropped() != 40 {
+		t.Errorf("%d replies were dropped, want 40", proxy.Dropped())
+	}
+	atRest(t, direct, "t", 140)
+}
+
+// A Redis that answers too late: the caller is refused, and what was taken for
+// it goes back.
+func TestLateReplyIsTakenBack(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	s := open(t, redisquota.Config{Timeout: 100 * time.Millisecond}, proxy.Addr)
+	direct := open(t, redisquota.Config{}, server.Addr)
+	r := quota.Reservation{ID: "1", Tenant: "t", Limit: only(0, 100_000, 0), Cost: 1000}
+	proxy.Delay(400 * time.Millisecond)
+	err := s.Reserve(context.Background(), r)
+	if !errors.Is(err, quota.ErrUnavailable) {
+		t.Fatalf("Reserve = %v, want ErrUnavailable", err)
+	}
+	if b := balance(t, direct, "t"); b.Reserved > 1000 || b.Running > 1 {
+		t.Errorf("one reservation of 1000 took %+v", b)
+	}
+	proxy.Delay(0)
+	redistest.Until(t, "redis is back", 10*time.Second, func() bool { st := s.Stats(); return !st.Down && st.Pending == 0 })
+	atRest(t, direct, "t", 0)
+	if err := s.Reserve(context.Background(), r); verdictOf(err) != quota.Settled {
+		t.Errorf("the same id again = %v, want settled", err)
+	}
+}
+
+func verdictOf(err error) quota.Verdict {
+	var e *quota.LimitError
+	if errors.As(err, &e) {
+		return e.Verdict
+	}
+	return quota.OK
+}
+
+func TestScriptFlush(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redisquota.Config{}, server.Addr)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 300 {
+				r := quota.Reservation{ID: fmt.Sprint(w, "-", i), Tenant: "t", Limit: only(0, 1e9, 0), Cost: 10}
+				if err := s.Reserve(ctx, r); err != nil {
+					t.Errorf("Reserve = %v", err)
+				}
+				if err := s.Settle(ctx, r, 1); err != nil {
+					t.Errorf("Settle = %v", err)
+				}
+				done.Add(1)
+			}
+		})
+	}
+	flushes := 0
+	for done.Load() < 2400 && !t.Failed() {
+		server.Do("SCRIPT", "FLUSH")
+		flushes++
+	}
+	wg.Wait()
+	if flushes < 5 {
+		t.Errorf("only %d flushes", flushes)
+	}
+	if st := s.Stats(); st.Down || st.Pending != 0 {
+		t.Errorf("Stats = %+v, want nothing noticed", st)
+	}
+	atRest(t, s, "t", 2400)
+}
+
+// Callers that leave at any moment leave nothing behind, and no trail of broken
+// connections.
+func TestCallersLeave(t *testing.T) {
+	server := redistest.Start(t)
+	s := open(t, redisquota.Config{}, server.Addr)
+	balance(t, s, "t")
+	var wg sync.WaitGroup
+	var left atomic.Int64
+	for range 50 {
+		wg.Go(func() {
+			for range 100 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.Int64N(int64(3*time.Millisecond))))
+				r := quota.Reservation{ID: fmt.Sprint(rand.Uint64()), Tenant: "t", Limit: only(0, 1e9, 0), Cost: 10}
+				err := s.Reserve(ctx, r)
+				switch {
+				case err == nil:
+					err = s.Settle(ctx, r, 0)
+				case ctx.Err() != nil:
+					err = nil
+					left.Add(1)
+				}
+				if err != nil {
+					t.Errorf("unexpected %v", err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d of 5000 left before their answer", left.Load())
+	atRest(t, s, "t", 0)
+	c, _ := allKeys(t, server.Addr)
+	info, err := c.Info(context.Background(), "stats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := infoNumber(t, info, "total_connections_received"); n > 50 {
+		t.Errorf("%d connections were made for 5000 calls", n)
+	}
+}
+
+// The end of a request, its cancellation and its deadline settle it at once, from
+// two gateways.
+func TestSettleOnceOverGateways(t *testing.T) {
+	server := redistest.Start(t)
+	a, b := open(t, redisquota.Config{}, server.Addr), open(t, redisquota.Config{}, server.Addr)
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for w := range 20 {
+		wg.Go(func() {
+			for i := range 100 {
+				r := quota.Reservation{ID: fmt.Sprint(w, "-", i), Tenant: "t", Limit: only(0, 1e9, 0), Cost: 100}
+				if err := a.Reserve(ctx, r); err != nil {
+					t.Errorf("Reserve = %v", err)
+				}
+				var exits sync.WaitGroup
+				for _, s := range []*redisquota.Store{a, b, a} {
+					exits.Go(func() {
+						if err := s.Settle(ctx, r, 3); err != nil {
+							t.Errorf("Settle = %v", err)
+						}
+					})
+				}
+				exits.Wait()
+			}
+		})
+	}
+	wg.Wait()
+	atRest(t, a, "t", 6000)
+}
+
+// Three gateways, 500 reservations of a tenth of the budget: ten fit. And a cap
+// of ten holds over all of them.
+func TestGatewaysShareOneBudget(t *testing.T) {
+	server := redistest.Start(t)
+	var stores []*redisquota.Store
+	for range 3 {
+		stores = append(stores, open(t, redisquota.Config{}, server.Addr))
+	}
+	for _, tt := range []struct {
+		tenant string
+		limit  quota.Limit
+		want   int64
+	}{{"budget", only(0, 10_000, 0), 10}, {"cap", only(0, 1e9, 12), 12}} {
+		var granted atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 500 {
+			wg.Go(func() {
+				r := quota.Reservation{ID: fmt.Sprint(i), Tenant: tt.tenant, Limit: tt.limit, Cost: 1000}
+				if stores[i%3].Reserve(context.Background(), r) == nil {
+					granted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if granted.Load() != tt.want {
+			t.Errorf("%s: granted %d, want %d", tt.tenant, granted.Load(), tt.want)
+		}
+	}
+}

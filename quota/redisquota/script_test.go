@@ -1,0 +1,122 @@
+package redisquota
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter/internal/redistest"
+	"github.com/expediterhq/expediter/quota"
+)
+
+func newTestStore(t *testing.T, addr string) *Store {
+	t.Helper()
+	client := Client(redis.UniversalOptions{Addrs: []string{addr}})
+	s, err := New(client, Config{Policy: Closed, Timeout: 10e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		client.Close()
+	})
+	return s
+}
+
+// The scripts check what they are given even though the package never gives them
+// anything wrong.
+func TestScriptsRefuseWrongNumbers(t *testing.T) {
+	s := newTestStore(t, redistest.Start(t).Addr)
+	ctx := context.Background()
+	r := quota.Reservation{ID: "1", Tenant: "t", Cost: 400, Limit: quota.Limit{Windows: []quota.Window{{Name: "w", Burst: 1000}}}}
+	if err := s.Reserve(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Balance(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan, inf := math.NaN(), math.Inf(1)
+	claim := func(cost, used, lease, slots float64) string {
+		b := doubles(nil, cost, used, 0, lease)
+		if slots != -9 {
+			b = doubles(b, slots)
+		}
+		return string(b)
+	}
+	window := func(rate, burst float64) string { return string(doubles(nil, rate, burst)) }
+	good := window(1, 1000)
+	type args struct{ numbers, window string }
+	reserve := []args{
+		{"", good}, {"12", good}, {claim(1, 0, 1e6, 0) + "x", good},
+		{claim(1, 0, 1e6, 0), window(nan, 1000)}, {claim(1, 0, 1e6, 0), window(-1, 1000)}, {claim(1, 0, 1e6, 0), window(inf, 1000)},
+		{claim(1, 0, 1e6, 0), window(1, nan)}, {claim(1, 0, 1e6, 0), window(1, -1)}, {claim(1, 0, 1e6, 0), window(1, inf)},
+	}
+	var renew []args
+	for _, x := range []float64{nan, inf, -inf, -1, -1e6, 1 << 60} {
+		for _, c := range [][3]float64{{x, 0, 1e6}, {1, x, 1e6}, {1, 0, x}} {
+			reserve = append(reserve, args{claim(c[0], c[1], c[2], 0), good})
+			renew = append(renew, args{claim(c[0], c[1], c[2], -9), good[:8]})
+		}
+		reserve = append(reserve, args{claim(1, 0, 1e6, x), good})
+	}
+	reserve = append(reserve, args{claim(0, 0, 1e6, 0), good}, args{claim(0.5, 0, 1e6, 0), good})
+	settle := []args{{"", good[:8]}}
+	for _, x := range []float64{nan, inf, -inf, -1, 1 << 60} {
+		settle = append(settle, args{string(doubles(nil, x, 0)), good[:8]})
+	}
+	for sc, all := range map[*script][]args{s.reserve: reserve, s.renew: renew, s.settle: settle} {
+		for _, id := range []string{"r:1", "r:2"} {
+			for _, a := range all {
+				k, _ := keys(s.cfg.Prefix, "t")
+				got, err := s.client.Eval(ctx, sc.src, k, s.keep, a.numbers, "w:w", "h", id, "w:w", a.window).Slice()
+				if err != nil || fmt.Sprint(got[0]) != "6" {
+					// A known id is answered before its windows are looked at.
+					if id == "r:1" && sc == s.reserve && len(got) == 3 && fmt.Sprint(got[0]) == "1" && a.window != good {
+						continue
+					}
+					t.Errorf("%q %q: %v %v, want verdict 6", a.numbers, a.window, got, err)
+				}
+			}
+		}
+	}
+	got, err := s.Balance(ctx, "t")
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("balance %+v %v, was %+v", got, err, want)
+	}
+}
+
+func TestEscapeIsInjective(t *testing.T) {
+	seen := map[string]string{}
+	for a := range 256 {
+		for b := -1; b < 256; b++ {
+			s := string([]byte{byte(a)})
+			if b >= 0 {
+				s += string([]byte{byte(b)})
+			}
+			e := escape(s)
+			if old, ok := seen[e]; ok {
+				t.Fatalf("escape(%q) = escape(%q) = %q", s, old, e)
+			}
+			seen[e] = s
+			for i := range len(e) {
+				if !safe(e[i]) && e[i] != '%' {
+					t.Fatalf("escape(%q) = %q", s, e)
+				}
+			}
+		}
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add("{a}", "a")
+	f.Add("%7B", "{")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if (escape(a) == escape(b)) != (a == b) {
+			t.Errorf("escape(%q) = %q, escape(%q) = %q", a, escape(a), b, escape(b))
+		}
+	})
+}
