@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/expediterhq/expediter/admission"
+	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/sim"
+)
+
+// job is one request under way. Jobs are used again; attempt grows with every
+// dispatch, failure and use, so that late events of an earlier one are void.
+type job struct {
+	n       int // its place in the trace
+	req     *Request
+	tenant  *tenant
+	gateway *gateway
+	blocks  []uint64 // names of the prompt's full KV blocks
+	expect  int      // output tokens
+	held    *quota.Reservation
+
+	state   jobState
+	attempt int32
+	tries   int
+	tried   []*registry.Replica
+	item    *admission.Item
+	replica *registry.Replica
+	lease   registry.Lease
+	guess   int     // prompt tokens the prefix map expected to be cached
+	flight  *flight // its attempt, from arrival at the replica
+
+	arrived   int64 // at the gateway
+	sentAt    int64 // by the gateway, the latest attempt
+	first     int64 // first token at the gateway; 0 = none
+	cached    int   // prompt tokens the engine found cached
+	generated int   // tokens received
+}
+
+type jobState uint8
+
+const (
+	unused jobState = iota
+	inLine
+	sent
+)
+
+// flight is one attempt of a job as its replica sees it. The engine may hold
+// it for longer than the job lives.
+type flight struct {
+	job     *job
+	attempt int32 // of the job; another one means that the client has left
+	n       int   // the job's place in the trace
+	claimed int   // output tokens the lease covers
+	blocks  []uint64
+	seq     sim.Sequence
+}
+
+// live reports whether somebody still waits for the answer.
+func (f *flight) live() bool { return f.job.attempt == f.attempt }
+
+// job returns a job for request n of the trace.
+func (w *world) job(n int) *job {
+	j := &job{}
+	if k := len(w.spareJobs); k > 0 {
+		j = w.spareJobs[k-1]
+		w.spareJobs = w.spareJobs[:k-1]
+	}
+	r := &w.trace.Requests[n]
+	*j = job{
+		n: n, req: r, tenant: w.tenant(r.Tenant), attempt: j.attempt + 1, arrived: w.now,
+		blocks: w.trace.appendBlocks(j.blocks[:0], n, w.size), tried: j.tried[:0],
+		expect: max(w.expect(r), 1),
+	}
+	return j
+}
+
+// finish puts a job that is over aside for another use.
+func (w *world) finish(j *job) {
+	j.attempt++
+	j.state = unused
+	w.open--
+	w.spareJobs = append(w.spareJobs, j)
+}
+
+// flight returns the present attempt of a job.
+func (w *world) flight(j *job) *flight {
+	f := &flight{}
+	if k := len(w.spareFlights); k > 0 {
+		f = w.spareFlights[k-1]
+		w.spareFlights = w.spareFlights[:k-1]
+	}
+	f.job, f.attempt, f.n, f.claimed = j, j.attempt, j.n, j.expect
+	f.blocks = append(f.blocks[:0], j.blocks...)
+	f.seq.Prompt, f.seq.Output, f.seq.Blocks = j.req.Prompt, j.req.Output, f.blocks
+	f.seq.Adapter, f.seq.Stop, f.seq.Value = j.req.Adapter, j.req.MaxTokens > j.req.Output, f
+	j.flight = f
+	return f
+}
+
+func (j *job) reservation(w *world) quota.Reservation {
+	return quota.Reservation{
+		ID: strconv.Itoa(j.n), Tenant: j.req.Tenant, Limit: j.tenant.Limit,
+		Cost: int64(j.req.Prompt + max(j.req.MaxTokens, j.req.Output)), Lease: maxLease,
+	}
+}
+
+// learned returns what a gateway expects after a while: the 90th percentile
+// of the tenant's outputs.
+func learned(t *Trace) func(*Request) int {
+	outputs := map[string][]int{}
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		outputs[r.Tenant] = append(outputs[r.Tenant], r.Output)
+	}
+	p90 := map[string]int{}
+	for name, list := range outputs {
+		slices.Sort(list)
+		p90[name] = list[len(list)*9/10]
+	}
+	return func(r *Request) int { return p90[r.Tenant] }
+}

@@ -1,0 +1,119 @@
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Trace is a stream of requests. It is not changed by a run, so several may
+// use it.
+type Trace struct {
+	Requests []Request // by time
+	Block    int       // tokens that one entry of Request.Content stands for; if zero, 16
+}
+
+// Request is one request of a Trace.
+type Request struct {
+	At        time.Duration
+	Tenant    string
+	Adapter   string // LoRA adapter; empty is the base model
+	Prompt    int    // tokens
+	Output    int    // tokens the model will generate
+	MaxTokens int    // the limit the client asked for, which quota reserves; if zero, Output
+
+	// Content names what the prompt says, Block tokens per entry from its
+	// start: prompts whose first entries are equal begin with the same tokens.
+	// What the entries do not cover is like no other prompt.
+	Content []uint64
+}
+
+// maxTokens bounds one request; beyond it a row is taken for a mistake.
+const maxTokens = 1 << 24
+
+// Validate reports the first requests that make no sense.
+func (t *Trace) Validate() error {
+	var errs []error
+	if t.Block < 0 {
+		errs = append(errs, fmt.Errorf("fleet: trace: block is %d, want 0 or more", t.Block))
+	}
+	for i, r := range t.Requests {
+		switch {
+		case r.Prompt < 1 || r.Prompt > maxTokens:
+			errs = append(errs, fmt.Errorf("fleet: trace: request %d: prompt is %d tokens, want 1 to %d", i, r.Prompt, maxTokens))
+		case r.Output < 1 || r.Output > maxTokens:
+			errs = append(errs, fmt.Errorf("fleet: trace: request %d: output is %d tokens, want 1 to %d", i, r.Output, maxTokens))
+		case r.MaxTokens != 0 && r.MaxTokens < r.Output:
+			errs = append(errs, fmt.Errorf("fleet: trace: request %d: max tokens is %d, less than the output of %d", i, r.MaxTokens, r.Output))
+		case r.At < 0 || i > 0 && r.At < t.Requests[i-1].At:
+			errs = append(errs, fmt.Errorf("fleet: trace: request %d: time %v is negative or before the one ahead", i, r.At))
+		}
+		if len(errs) == 10 {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Speed returns the trace played so many times as fast.
+func (t *Trace) Speed(times float64) *Trace {
+	out := &Trace{Block: t.Block, Requests: slices.Clone(t.Requests)}
+	for i := range out.Requests {
+		out.Requests[i].At = time.Duration(float64(out.Requests[i].At) / times)
+	}
+	return out
+}
+
+// Duration is the time of the last request.
+func (t *Trace) Duration() time.Duration {
+	if len(t.Requests) == 0 {
+		return 0
+	}
+	return t.Requests[len(t.Requests)-1].At
+}
+
+// Sort puts the requests in order of time and keeps the order of equal ones.
+func (t *Trace) Sort() {
+	slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
+}
+
+// mix is the finalizer of splitmix64.
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func hashString(h uint64, s string) uint64 {
+	h = mix(h + uint64(len(s)) + 0x9e3779b97f4a7c15)
+	for i := range len(s) {
+		h = mix(h ^ uint64(s[i]))
+	}
+	return h
+}
+
+// appendBlocks appends the names of the request's full KV blocks of size
+// tokens: each depends on all before it and on the adapter. A KV block that
+// Content does not cover whole is private to the request, which is number n.
+func (t *Trace) appendBlocks(dst []uint64, n, size int) []uint64 {
+	r := &t.Requests[n]
+	per := cmp.Or(t.Block, 16)
+	h := hashString(1, r.Adapter)
+	for i := range r.Prompt / size {
+		first, last := i*size/per, ((i+1)*size-1)/per
+		if last < len(r.Content) {
+			for c := first; c <= last; c++ {
+				h = mix(h ^ r.Content[c])
+			}
+			h = mix(h + uint64(i) + 1)
+		} else {
+			h = mix(h ^ mix(uint64(n)<<32+uint64(i)+0x51ed270b))
+		}
+		dst = append(dst, h)
+	}
+	return dst
+}
