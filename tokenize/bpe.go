@@ -140,7 +140,7 @@ func (b *BPE) begin(text string, opt Options) (*encoder, error) {
 }
 
 // keepScratch is the size in bytes above which a buffer is not kept for reuse.
-const keepScratch = 4 << 20
+const keepScratch = 8 << 20
 
 func (b *BPE) end(e *encoder) {
 	e.visit, e.count = nil, false

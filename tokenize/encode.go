@@ -27,7 +27,7 @@ type encoder struct {
 
 func (e *encoder) size() int {
 	return cap(e.ids)*4 + cap(e.normal.bufs[0]) + cap(e.normal.bufs[1]) + cap(e.meta) +
-		cap(e.merger.syms)*int(unsafe.Sizeof(symbol{})) + cap(e.merger.heap)*8
+		cap(e.merger.syms)*int(unsafe.Sizeof(symbol{})) + e.merger.long.size()
 }
 
 // text encodes a whole text, between the ids before and after.

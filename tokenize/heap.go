@@ -1,61 +1,50 @@
 package tokenize
 
-// The merger's heap has four children per node: shallower than a binary heap,
+// minHeap is a heap with four children per node: shallower than a binary heap,
 // and the children share a cache line.
+type minHeap []uint64
 
-func (m *merger) heapify() {
-	for i := (len(m.heap)+2)/4 - 1; i >= 0; i-- {
-		m.down(i)
-	}
-}
-
-func (m *merger) push(v uint64) {
-	m.heap = append(m.heap, v)
-	h, i := m.heap, len(m.heap)-1
+func (h *minHeap) push(v uint64) {
+	*h = append(*h, v)
+	s, i := *h, len(*h)-1
 	for i > 0 {
 		up := (i - 1) / 4
-		if h[up] <= v {
+		if s[up] <= v {
 			break
 		}
-		h[i] = h[up]
+		s[i] = s[up]
 		i = up
 	}
-	h[i] = v
+	s[i] = v
 }
 
-func (m *merger) pop() {
-	last := len(m.heap) - 1
-	v := m.heap[last]
-	m.heap = m.heap[:last]
+func (h *minHeap) pop() {
+	last := len(*h) - 1
+	v := (*h)[last]
+	*h = (*h)[:last]
 	if last > 0 {
-		m.replaceTop(v)
+		h.replaceTop(v)
 	}
 }
 
-func (m *merger) replaceTop(v uint64) {
-	m.heap[0] = v
-	m.down(0)
-}
-
-func (m *merger) down(i int) {
-	h := m.heap
-	v := h[i]
+func (h *minHeap) replaceTop(v uint64) {
+	s, i := *h, 0
 	for {
 		child := 4*i + 1
-		if child >= len(h) {
+		if child >= len(s) {
 			break
 		}
 		least := child
-		for j := child + 1; j < min(child+4, len(h)); j++ {
-			if h[j] < h[least] {
+		for j := child + 1; j < min(child+4, len(s)); j++ {
+			if s[j] < s[least] {
 				least = j
 			}
 		}
-		if h[least] >= v {
+		if s[least] >= v {
 			break
 		}
-		h[i] = h[least]
+		s[i] = s[least]
 		i = least
 	}
-	h[i] = v
+	s[i] = v
 }

@@ -4,21 +4,24 @@ package tokenize
 // the pair of lowest rank, the leftmost of equals. It is scratch space.
 type merger struct {
 	syms []symbol
-	heap []uint64 // rank in the upper half, position in the lower
+	long longMerge
 }
 
-// symbol is a node of the list of a word's symbols.
+// symbol is one symbol of a word, and the pair it forms with the next one.
 type symbol struct {
 	id   uint32
-	rank uint32 // of the merge with the next symbol, none if there is none
+	rank uint32 // of the pair's merge; none if it has none
 	made uint32 // id which that merge makes
-	next int32
-	prev int32 // negative at the start, and less than -1 once merged away
+
+	// The rest is for long words only.
+	next, prev   int32 // neighbours; prev is gone once the symbol is merged away
+	bucket       int32 // bucket that lists the pair, or -1
+	after, front int32 // neighbours in the bucket's list
 }
 
 const (
 	// scanLimit is the number of symbols up to which finding the lowest rank
-	// by looking at every pair beats a heap.
+	// by looking at every pair is the fastest way.
 	scanLimit = 40
 	gone      = -2
 )
@@ -38,7 +41,8 @@ func (m *merger) appendMerged(dst []uint32, pairs *pairTable) []uint32 {
 	case n <= scanLimit:
 		return m.mergeShort(dst, pairs)
 	}
-	return m.mergeLong(dst, pairs)
+	m.rankAll(pairs)
+	return m.long.merge(dst, m.syms, pairs)
 }
 
 func (m *merger) rankAll(pairs *pairTable) {
@@ -52,11 +56,18 @@ func (m *merger) rankAll(pairs *pairTable) {
 
 // mergeShort keeps the symbols dense: a merge moves what follows to the left.
 func (m *merger) mergeShort(dst []uint32, pairs *pairTable) []uint32 {
-	m.rankAll(pairs)
-	syms := m.syms
+	type short struct{ id, rank, made uint32 }
+	var syms [scanLimit]short
+	n := len(m.syms)
+	syms[0].id = m.syms[0].id
+	for i := 1; i < n; i++ {
+		syms[i].id = m.syms[i].id
+		syms[i-1].rank, syms[i-1].made = pairs.find(syms[i-1].id, syms[i].id)
+	}
+	syms[n-1].rank = none
 	for {
 		best, at := none, 0
-		for i := range syms {
+		for i := range syms[:n] {
 			if syms[i].rank < best {
 				best, at = syms[i].rank, i
 			}
@@ -65,9 +76,9 @@ func (m *merger) mergeShort(dst []uint32, pairs *pairTable) []uint32 {
 			break
 		}
 		syms[at].id = syms[at].made
-		copy(syms[at+1:], syms[at+2:])
-		syms = syms[:len(syms)-1]
-		if at+1 < len(syms) {
+		copy(syms[at+1:n-1], syms[at+2:n])
+		n--
+		if at+1 < n {
 			syms[at].rank, syms[at].made = pairs.find(syms[at].id, syms[at+1].id)
 		} else {
 			syms[at].rank = none
@@ -76,56 +87,7 @@ func (m *merger) mergeShort(dst []uint32, pairs *pairTable) []uint32 {
 			syms[at-1].rank, syms[at-1].made = pairs.find(syms[at-1].id, syms[at].id)
 		}
 	}
-	for i := range syms {
-		dst = append(dst, syms[i].id)
-	}
-	return dst
-}
-
-// mergeLong takes pairs from a heap, so that its time grows with n log n.
-// Entries that a later merge has outdated stay in the heap: they are known by
-// their rank, which is not the pair's any more.
-func (m *merger) mergeLong(dst []uint32, pairs *pairTable) []uint32 {
-	m.rankAll(pairs)
-	syms := m.syms
-	m.heap = m.heap[:0]
-	for i := range syms {
-		syms[i].prev, syms[i].next = int32(i)-1, int32(i)+1
-		if syms[i].rank != none {
-			m.heap = append(m.heap, uint64(syms[i].rank)<<32|uint64(i))
-		}
-	}
-	m.heapify()
-	for len(m.heap) > 0 {
-		top := m.heap[0]
-		at := int32(uint32(top))
-		s := &syms[at]
-		if s.prev <= gone || s.rank != uint32(top>>32) {
-			m.pop()
-			continue
-		}
-		next := &syms[s.next]
-		s.id, s.next = s.made, next.next
-		next.prev = gone
-		s.rank = none
-		if int(s.next) < len(syms) {
-			syms[s.next].prev = at
-			s.rank, s.made = pairs.find(s.id, syms[s.next].id)
-		}
-		if s.rank != none {
-			m.replaceTop(uint64(s.rank)<<32 | uint64(at))
-		} else {
-			m.pop()
-		}
-		if s.prev >= 0 {
-			before := &syms[s.prev]
-			before.rank, before.made = pairs.find(before.id, s.id)
-			if before.rank != none {
-				m.push(uint64(before.rank)<<32 | uint64(s.prev))
-			}
-		}
-	}
-	for i := 0; i < len(syms); i = int(syms[i].next) {
+	for i := range syms[:n] {
 		dst = append(dst, syms[i].id)
 	}
 	return dst
