@@ -102,7 +102,7 @@ func TestBinaryMistakes(t *testing.T) {
 	example, err := os.ReadFile("../examples/gateway/config.example.yaml")
 	check(t, err)
 	deadRedis := filepath.Join(t.TempDir(), "redis.yaml")
-	check(t, os.WriteFile(deadRedis, append(example, []byte("\nredis: {addresses: [127.0.0.1:1], policy: closed}\n")...), 0o600))
+	check(t, os.WriteFile(deadRedis, append(example, []byte("\nredis:\n  addresses:\n    - 127.0.0.1:1\n  policy: closed\n")...), 0o600))
 	for _, tc := range []struct {
 		name string
 		args []string
