@@ -82,11 +82,14 @@ func cutLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
+// window is how far a search for one kind of line end goes before the other
+// kind is looked for.
+const window = 1 << 10
+
 // lineEnd returns the index of the first CR or LF, -1 without one. It looks
 // at a window at a time, so that many short lines that all end in the same
 // one of the two do not each cost a search of everything for the other.
 func lineEnd(b []byte) int {
-	const window = 1 << 10
 	for off := 0; off < len(b); off += window {
 		w := b[off:min(off+window, len(b))]
 		lf := bytes.IndexByte(w, '\n')
@@ -106,13 +109,9 @@ func lineEnd(b []byte) int {
 // cutField splits a line at its first colon and takes one space off the
 // value. A comment has an empty name; a line without a colon is a name.
 func cutField(line []byte) (name, value []byte) {
-	i := bytes.IndexByte(line, ':')
-	if i < 0 {
-		return line, line[len(line):]
-	}
-	value = line[i+1:]
+	name, value, _ = bytes.Cut(line, []byte{':'})
 	if len(value) > 0 && value[0] == ' ' {
 		value = value[1:]
 	}
-	return line[:i], value
+	return name, value
 }

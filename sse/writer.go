@@ -109,11 +109,12 @@ func NewWriter(w http.ResponseWriter, cfg WriterConfig) (*Writer, error) {
 // keep-alive p must end between two events. Every error is a *WriteError,
 // and is returned again by every later call.
 func (w *Writer) Write(p []byte) (int, error) {
-	if w.alive != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.alive.touchLocked()
+	if w.alive == nil {
+		return w.write(p)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alive.touchLocked()
 	return w.write(p)
 }
 
@@ -145,11 +146,12 @@ func (w *Writer) write(p []byte) (written int, err error) {
 // Flush sends what has been written to the client. The first one sends the
 // header even if nothing was written.
 func (w *Writer) Flush() error {
-	if w.alive != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.alive.touchLocked()
+	if w.alive == nil {
+		return w.flush()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alive.touchLocked()
 	return w.flush()
 }
 

@@ -2,7 +2,6 @@ package vllm_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -225,27 +224,6 @@ func TestChunkFirstToken(t *testing.T) {
 		}
 		if _, not := want[tt.name]; c.FirstToken() == not {
 			t.Errorf("%s: FirstToken = %v", tt.name, c.FirstToken())
-		}
-	}
-}
-
-func TestFinishes(t *testing.T) {
-	for _, n := range []int{1, 2, 64, 65, 300} {
-		var f vllm.Finishes
-		for _, i := range rand.New(rand.NewPCG(3, uint64(n))).Perm(n) {
-			if f.All(n) {
-				t.Fatalf("%d choices: all finished before %d did", n, i)
-			}
-			var c vllm.Chunk
-			data := fmt.Sprintf(`{"choices":[{"index":%d,"finish_reason":"stop"},{"index":999999999,"finish_reason":"stop"}]}`, i)
-			if err := c.Parse([]byte(data)); err != nil {
-				t.Fatal(err)
-			}
-			f.Add(&c)
-			f.Add(&c)
-		}
-		if !f.All(n) {
-			t.Errorf("%d choices: not all have finished", n)
 		}
 	}
 }
