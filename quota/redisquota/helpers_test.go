@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // infoNumber reads one number from the answer to INFO.
@@ -20,4 +22,8 @@ func infoNumber(t testing.TB, info, name string) int {
 	}
 	t.Fatalf("INFO has no %s", name)
 	return 0
+}
+
+func redisOptions(addrs ...string) redis.UniversalOptions {
+	return redis.UniversalOptions{Addrs: addrs}
 }
