@@ -8,7 +8,8 @@ import (
 )
 
 // sample reads what follows a metric's name: labels, value, and perhaps a
-// time stamp. Values that are not finite, or below zero, are none.
+// time stamp. Values that are not finite, below zero or beyond what a float
+// counts exactly are none.
 func sample(b []byte) (l labels, v float64, ok bool) {
 	if len(b) > 0 && b[0] == '{' {
 		if b, ok = l.read(b[1:]); !ok {
@@ -20,7 +21,7 @@ func sample(b []byte) (l labels, v float64, ok bool) {
 		b = b[:end]
 	}
 	v, err := strconv.ParseFloat(string(b), 64)
-	if err != nil || !(v >= 0) || math.IsInf(v, 0) || v >= 1<<63 {
+	if err != nil || !(v >= 0) || math.IsInf(v, 0) || v >= 1<<53 {
 		return l, 0, false
 	}
 	return l, v, true

@@ -1,0 +1,292 @@
+package vllm_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/vllm"
+)
+
+// fleet answers for replicas by host name.
+type fleet struct {
+	mu      sync.Mutex
+	hosts   map[string]*host
+	waiting int // answers under way
+	most    int
+}
+
+type host struct {
+	started, steps, running int
+	hangMetrics, hangHealth bool
+	healthStatus            int
+	delay                   time.Duration
+	asked                   map[string]int
+}
+
+func (f *fleet) host(name string) *host {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hosts[name]
+	if h == nil {
+		h = &host{started: 1000, steps: 50, healthStatus: 200, asked: map[string]int{}}
+		f.hosts[name] = h
+	}
+	return h
+}
+
+// change alters a host under the lock.
+func (f *fleet) change(name string, alter func(*host)) {
+	h := f.host(name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	alter(h)
+}
+
+func (f *fleet) asked(name, path string) int {
+	h := f.host(name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return h.asked[path]
+}
+
+func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
+	h := f.host(r.URL.Host)
+	f.mu.Lock()
+	h.asked[r.URL.Path]++
+	f.waiting++
+	f.most = max(f.most, f.waiting)
+	hang := r.URL.Path == "/metrics" && h.hangMetrics || r.URL.Path == "/health" && h.hangHealth
+	delay := h.delay
+	status, body := h.answer(r.URL.Path)
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.waiting--
+		f.mu.Unlock()
+	}()
+	if hang {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	select {
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-time.After(delay):
+	}
+	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+}
+
+func (h *host) answer(path string) (int, string) {
+	switch path {
+	case "/metrics":
+		return 200, fmt.Sprintf("process_start_time_seconds %d\nvllm:num_requests_running{engine=\"0\"} %d\nvllm:iteration_tokens_total_count{engine=\"0\"} %d\n"+
+			"vllm:cache_config_info{block_size=\"16\",engine=\"0\",kv_cache_size_tokens=\"4096\"} 1\n", h.started, h.running, h.steps)
+	case "/health":
+		return h.healthStatus, ""
+	case "/version":
+		return 200, `{"version":"0.2` + fmt.Sprint(h.started/1000) + `"}`
+	case "/v1/models":
+		return 200, `{"data":[{"id":"m","max_model_len":2048}]}`
+	}
+	return 404, ""
+}
+
+func watch(t *testing.T, names ...string) (*fleet, *registry.Pool, *vllm.Watcher) {
+	t.Helper()
+	pool, err := registry.NewPool(registry.PoolConfig{Name: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		if _, err := pool.Add(registry.ReplicaConfig{Name: n, URL: "http://" + n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fleet{hosts: map[string]*host{}}
+	return f, pool, &vllm.Watcher{Pool: pool, Transport: f}
+}
+
+// run runs the watcher for a while, calling steps in between, and checks that
+// Run returns at once and leaves nothing behind.
+func run(t *testing.T, w *vllm.Watcher, steps ...func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		w.Run(ctx)
+		close(done)
+	}()
+	for _, step := range steps {
+		step()
+	}
+	ended := time.Now()
+	cancel()
+	<-done
+	if d := time.Since(ended); d != 0 {
+		t.Errorf("Run returned %v after its context ended", d)
+	}
+}
+
+func wait(d time.Duration) func() { return func() { time.Sleep(d) } }
+
+func TestWatcherReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pool, w := watch(t, "a", "b")
+		f.change("a", func(h *host) { h.running = 3 })
+		run(t, w, wait(10*time.Second), func() {
+			a, b := pool.Replicas()[0], pool.Replicas()[1]
+			s := a.State()
+			if s == nil || s.Running != 3 || s.KVTokens != 4096 || s.BlockSize != 16 || s.Version != "0.21" || s.MaxModelLen != 2048 || time.Since(s.At) > 600*time.Millisecond {
+				t.Errorf("state of a = %+v", s)
+			}
+			if b.State() == nil || b.State().Running != 0 {
+				t.Errorf("state of b = %+v", b.State())
+			}
+			for _, c := range []struct {
+				path      string
+				low, high int
+			}{{"/metrics", 18, 23}, {"/health", 9, 12}, {"/version", 1, 1}, {"/v1/models", 1, 1}} {
+				if n := f.asked("a", c.path); n < c.low || n > c.high {
+					t.Errorf("%s was asked %d times in 10 s, want %d to %d", c.path, n, c.low, c.high)
+				}
+			}
+		})
+	})
+}
+
+func TestWatcherSeesRestarts(t *testing.T) {
+	for name, alter := range map[string]func(*host){
+		"new process, same counters": func(h *host) { h.started = 2000 },
+		"counters went back":         func(h *host) { h.steps = 3 },
+		"both":                       func(h *host) { h.started, h.steps = 2000, 3 },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, pool, w := watch(t, "a")
+			r := pool.Replicas()[0]
+			before := r.Generation()
+			run(t, w, wait(3*time.Second), func() {
+				if g := r.Generation(); g != before {
+					t.Errorf("%s: generation %d at first, want %d", name, g, before)
+				}
+				f.change("a", alter)
+			}, wait(3*time.Second), func() {
+				if g := r.Generation(); g != before+1 {
+					t.Errorf("%s: generation %d, want %d", name, g, before+1)
+				}
+				if n := f.asked("a", "/version"); n != 2 {
+					t.Errorf("%s: the version was asked %d times, want once for each life", name, n)
+				}
+				if s := r.State(); s == nil || s.MaxModelLen != 2048 {
+					t.Errorf("%s: state = %+v", name, s)
+				}
+			})
+		})
+	}
+}
+
+func TestJ1HungMetricsGrowStaleAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pool, w := watch(t, "a", "b")
+		var log bytes.Buffer
+		w.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		a, b := pool.Replicas()[0], pool.Replicas()[1]
+		run(t, w, wait(3*time.Second), func() { f.change("a", func(h *host) { h.hangMetrics = true }) }, wait(20*time.Second), func() {
+			now := time.Now()
+			if a.Fresh(now) || !b.Fresh(now) || !a.Routable(now) {
+				t.Errorf("fresh %v and %v, routable %v, want false, true, true", a.Fresh(now), b.Fresh(now), a.Routable(now))
+			}
+			if n := f.asked("b", "/metrics"); n < 35 {
+				t.Errorf("b was asked %d times: held up by a", n)
+			}
+			f.change("a", func(h *host) { h.hangMetrics = false })
+		}, wait(4*time.Second), func() {
+			if !a.Fresh(time.Now()) {
+				t.Error("a is not fresh again")
+			}
+		})
+		if got := strings.Count(log.String(), "does not report"); got != 1 || strings.Count(log.String(), "reports again") != 1 || strings.Contains(log.String(), "http://") {
+			t.Errorf("log:\n%s", log.String())
+		}
+	})
+}
+
+func TestJ3DeadReplicaLeavesByProbe(t *testing.T) {
+	for name, alter := range map[string]func(*host){
+		"hangs":     func(h *host) { h.hangHealth, h.hangMetrics = true, true },
+		"says 503":  func(h *host) { h.healthStatus, h.hangMetrics = 503, true },
+		"redirects": func(h *host) { h.healthStatus, h.hangMetrics = 307, true },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, pool, w := watch(t, "a", "b", "c")
+			a := pool.Replicas()[0]
+			run(t, w, wait(3*time.Second), func() {
+				f.change("a", alter)
+				time.Sleep(500 * time.Millisecond)
+				if !a.Routable(time.Now()) {
+					t.Errorf("%s: ejected at the first miss", name)
+				}
+			}, wait(20*time.Second), func() {
+				if a.Routable(time.Now()) {
+					t.Errorf("%s: still routable after 20 s", name)
+				}
+				if !pool.Replicas()[1].Routable(time.Now()) {
+					t.Errorf("%s: another replica was ejected", name)
+				}
+			})
+		})
+	}
+}
+
+func TestWatcherFollowsMembership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pool, w := watch(t, "a")
+		a := pool.Replicas()[0]
+		asked := 0
+		run(t, w, wait(2*time.Second), func() {
+			if _, err := pool.Add(registry.ReplicaConfig{Name: "b", URL: "http://b"}); err != nil {
+				t.Fatal(err)
+			}
+			pool.Remove(a)
+		}, wait(2*time.Second), func() { asked = f.asked("a", "/metrics") }, wait(5*time.Second), func() {
+			if n := f.asked("a", "/metrics"); n != asked {
+				t.Errorf("a was asked %d times after it left", n-asked)
+			}
+			if pool.Replicas()[0].State() == nil {
+				t.Error("b was not asked")
+			}
+		})
+	})
+}
+
+func TestWatcherConcurrency(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 40 {
+			names = append(names, fmt.Sprint("r", i))
+		}
+		f, _, w := watch(t, names...)
+		w.Concurrency = 5
+		for _, n := range names {
+			f.change(n, func(h *host) { h.delay = 50 * time.Millisecond })
+		}
+		run(t, w, wait(10*time.Second))
+		if f.most > 5 {
+			t.Errorf("%d answers at a time, want at most 5", f.most)
+		}
+		for _, n := range names {
+			if f.asked(n, "/metrics") < 5 {
+				t.Errorf("%s was asked %d times", n, f.asked(n, "/metrics"))
+			}
+		}
+	})
+}
