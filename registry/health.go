@@ -195,6 +195,7 @@ func (r *Replica) Restarted() {
 
 func (r *Replica) restart() {
 	r.generation.Store(r.pool.generations.Add(1))
+	r.pool.epoch.Add(1)
 	r.adapters.clear()
 	r.failures.Store(0)
 	r.asleep.Store(false)

@@ -73,6 +73,7 @@ type Pool struct {
 	replicas    atomic.Pointer[[]*Replica]
 	slots       atomic.Int64
 	generations atomic.Uint64
+	epoch       atomic.Uint64
 	onChange    atomic.Pointer[[]func()]
 	mu          sync.Mutex // held to change membership, onChange or the health of a replica
 }
@@ -173,7 +174,13 @@ func (p *Pool) storeLocked(next []*Replica) {
 	}
 	p.replicas.Store(&next)
 	p.slots.Store(int64(slots))
+	p.epoch.Add(1)
 }
+
+// Epoch grows whenever a replica joins, leaves or starts another generation,
+// after the change is visible. While it stands still, what is known by slot
+// stays valid. It costs one atomic load.
+func (p *Pool) Epoch() uint64 { return p.epoch.Load() }
 
 func freeSlot(members []*Replica) int {
 	taken := make([]bool, len(members)+1)

@@ -228,3 +228,41 @@ func TestAdapterResidency(t *testing.T) {
 	r.Restarted()
 	check("after a restart")
 }
+
+func TestEpochGrowsWithEveryChange(t *testing.T) {
+	p := newPool(t, 2, registry.PoolConfig{})
+	r := p.Replicas()[0]
+	r.Report(registry.State{At: t0, Steps: 10})
+	steps := []struct {
+		name  string
+		do    func()
+		grows bool
+	}{
+		{"add", func() { _, _ = p.Add(registry.ReplicaConfig{Name: "x", URL: "http://10.0.0.9"}) }, true},
+		{"add refused", func() { _, _ = p.Add(registry.ReplicaConfig{Name: "x", URL: "http://10.0.0.9"}) }, false},
+		{"remove", func() { p.Remove(p.Replicas()[2]) }, true},
+		{"restart told", func() { r.Restarted() }, true},
+		{"report", func() { r.Report(registry.State{At: t0, Steps: 20}) }, false},
+		{"restart seen", func() { r.Report(registry.State{At: at(sec), Steps: 1}) }, true},
+		{"lease", func() { l := lease(t, r, registry.Claim{KV: 1}, sec); l.Release() }, false},
+		{"ejection", func() { fail(r, 3, sec) }, false},
+	}
+	for _, s := range steps {
+		before := p.Epoch()
+		s.do()
+		if got := p.Epoch() > before; got != s.grows {
+			t.Errorf("%s: the epoch grew: %v, want %v", s.name, got, s.grows)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	p := newPool(t, 0, registry.PoolConfig{})
+	r, err := p.Add(registry.ReplicaConfig{URL: "https://gpu:8443/base"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := r.Target(); u.Scheme != "https" || u.Host != "gpu:8443" || u.Path != "/base" || u.String() != r.URL() {
+		t.Errorf("Target = %+v, want %s", u, r.URL())
+	}
+}

@@ -112,6 +112,10 @@ func (r *Replica) Name() string { return r.name }
 // URL returns the replica's base address.
 func (r *Replica) URL() string { return r.url }
 
+// Target returns the replica's base address, parsed once. It must not be
+// modified.
+func (r *Replica) Target() *url.URL { return r.target }
+
 // Zone returns where the replica runs, or empty.
 func (r *Replica) Zone() string { return r.zone }
 
