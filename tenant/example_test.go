@@ -3,6 +3,8 @@ package tenant_test
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
+	"time"
 
 	"github.com/expediterhq/expediter/tenant"
 )
@@ -29,4 +31,25 @@ func ExampleKeys() {
 	// Output:
 	// tenant: no valid API key
 	// acme true false <nil>
+}
+
+// A team with a key store of its own keeps a flood of bad keys away from it.
+func ExampleLimiter() {
+	limiter, err := tenant.NewLimiter(tenant.LimiterConfig{PerMinute: 60, Burst: 2})
+	if err != nil {
+		panic(err)
+	}
+	addr, now := netip.MustParseAddr("192.0.2.1"), time.Now()
+	for range 3 {
+		if wait := limiter.Limited(addr, now); wait > 0 {
+			fmt.Println("not looked up, retry after", (&tenant.TooManyError{After: wait}).RetryAfter())
+			continue
+		}
+		fmt.Println("looked up and not found")
+		limiter.Failed(addr, now)
+	}
+	// Output:
+	// looked up and not found
+	// looked up and not found
+	// not looked up, retry after 1s
 }

@@ -101,6 +101,11 @@ func ParseFile(data []byte) ([]Key, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("tenant: want one JSON object and nothing after it")
 	}
+	if f.Tenants == nil {
+		// An empty object is more likely an accident than the wish to revoke
+		// every key.
+		return nil, errors.New(`tenant: "tenants" is missing; to have none, write []`)
+	}
 	var keys []Key
 	var errs []error
 	ids := make(map[string]int)

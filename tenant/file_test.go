@@ -56,6 +56,8 @@ func TestParseFileRefuses(t *testing.T) {
 		{"empty", "", "EOF"},
 		{"cut", `{"tenants": [{"id": "a"`, "EOF"},
 		{"unknown field", `{"tenants": [{"id": "a", "wieght": 1}]}`, "wieght"},
+		{"null", "null", "missing"},
+		{"empty object", "{}", "missing"},
 		{"two values", `{"tenants": []} {}`, "nothing after"},
 		{"bad duration", `{"tenants": [{"id": "a", "ttft": "soon"}]}`, "soon"},
 		{"no per", `{"tenants": [{"id": "a", "limit": {"windows": [{"name": "m", "tokens": 1}]}}]}`, "tenants[0]: tenant: Limit.Windows[0].Per"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/expediterhq/expediter"
@@ -206,6 +207,9 @@ func (f *File) open() error {
 		}
 		f.torn = last[0] != '\n'
 	}
+	if f.regular && f.size == 0 && f.cfg.SyncEvery > 0 {
+		syncDir(filepath.Dir(f.cfg.Path))
+	}
 	f.checked = time.Now()
 	return nil
 }
@@ -248,6 +252,15 @@ func (f *File) sync() error {
 		return fmt.Errorf("usage: %w", err)
 	}
 	return nil
+}
+
+// syncDir makes a new name in dir survive a crash of the machine, on systems
+// that can do it: POSIX does not promise that of syncing the file alone.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync() // an error says that this system cannot
+		d.Close()
+	}
 }
 
 func (f *File) idle(context.Context) {

@@ -68,7 +68,7 @@ func TestJSONHoldsEveryField(t *testing.T) {
 		var r expediter.Record
 		reflect.ValueOf(&r).Elem().Field(i).Set(reflect.ValueOf(f).Field(i))
 		if bytes.Equal(usage.AppendJSON(nil, &r), base) {
-			t.Errorf("the JSON form lacks %s", reflect.TypeOf(r).Field(i).Name)
+			t.Errorf("the JSON form lacks %s", reflect.TypeFor[expediter.Record]().Field(i).Name)
 		}
 	}
 }
