@@ -164,7 +164,10 @@ func (c Config) validate() error {
 	bad(c.Delay >= 0 && c.MetricAge >= 0, "delay, metric age: expected 0 or more, got %v, %v", c.Delay, c.MetricAge)
 	bad(c.MaxWait >= 0 && c.FirstToken >= 0 && c.Silence >= 0 && c.Sample >= 0, "max wait, first token, silence, sample: expected 0 or more")
 	members := false
+	names := map[string]bool{}
 	for i, r := range c.Replicas {
+		bad(r.Name == "" || !names[r.Name], "replicas: two are called %q", r.Name)
+		names[r.Name] = true
 		members = members || r.Join == 0
 		bad(r.Slow >= 0, "replica %d: slow: expected 0 or more, got %v", i, r.Slow)
 		bad(r.Leave == 0 || r.Leave > r.Join, "replica %d: leaves at %v, before it joins at %v", i, r.Leave, r.Join)
