@@ -92,7 +92,7 @@ func newLLM(replicaURL string) (*expediter.Handler, error) {
 // routes are the team's own, with the pipeline under /v1/.
 func routes(llm http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "the team's own page")
 	})
 	mux.Handle("/v1/", llm)

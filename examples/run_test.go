@@ -1,0 +1,132 @@
+// Package examples_test builds and runs every example for real.
+package examples_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// build compiles one example and returns the program's path.
+func build(t *testing.T, name string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), name)
+	if out, err := exec.Command("go", "build", "-o", bin, "./"+name).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", name, err, out)
+	}
+	return bin
+}
+
+// start runs a program until the test ends and returns its output line by
+// line. stop interrupts it and reports how it ended.
+func start(t *testing.T, bin string, args ...string) (lines *bufio.Scanner, stop func() error) {
+	t.Helper()
+	cmd := exec.Command(bin, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logs bytes.Buffer
+	cmd.Stderr = &logs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		if t.Failed() {
+			t.Logf("%s said: %s", filepath.Base(bin), logs.String())
+		}
+	})
+	return bufio.NewScanner(out), func() error {
+		cmd.Process.Signal(os.Interrupt)
+		done := make(chan error, 1)
+		go func() { done <- cmd.Wait() }()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(30 * time.Second):
+			return os.ErrDeadlineExceeded
+		}
+	}
+}
+
+var curl = regexp.MustCompile(`^curl (?:-N )?(http://\S+) -H '([^:]+): ([^']+)'(?: -H 'Content-Type: application/json' -d '(.*)')?$`)
+
+// do sends what a printed curl line says.
+func do(t *testing.T, line string) (*http.Response, string) {
+	t.Helper()
+	m := curl.FindStringSubmatch(line)
+	if m == nil {
+		t.Fatalf("not the expected form of a curl line: %s", line)
+	}
+	method := http.MethodGet
+	if m[4] != "" {
+		method = http.MethodPost
+	}
+	r, err := http.NewRequest(method, m[1], strings.NewReader(m[4]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set(m[2], m[3])
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+// TestServers starts the servers among the examples, does what they print,
+// and stops them.
+func TestServers(t *testing.T) {
+	for name, want := range map[string]int{"gateway": 4, "embed": 1} {
+		t.Run(name, func(t *testing.T) {
+			lines, stop := start(t, build(t, name), "-addr", "127.0.0.1:0")
+			done := 0
+			for done < want && lines.Scan() {
+				if !strings.HasPrefix(lines.Text(), "curl") {
+					continue
+				}
+				done++
+				resp, body := do(t, lines.Text())
+				if resp.StatusCode != 200 {
+					t.Errorf("%s\nstatus %d: %s", lines.Text(), resp.StatusCode, body)
+				}
+				if strings.Contains(lines.Text(), `"stream":true`) && !strings.HasSuffix(body, "data: [DONE]\n\n") {
+					t.Errorf("%s\nthe stream has no end: %s", lines.Text(), body)
+				}
+			}
+			if done < want {
+				t.Errorf("printed %d curl lines, want %d", done, want)
+			}
+			if err := stop(); err != nil {
+				t.Errorf("ended with %v", err)
+			}
+		})
+	}
+}
+
+// TestCustomScorer: long prompts of the same key spread over both replicas,
+// but the first goes to the steady one.
+func TestCustomScorer(t *testing.T) {
+	out, err := exec.Command(build(t, "customscorer")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); len(lines) != 6 || !strings.Contains(lines[0], "-> steady") {
+		t.Errorf("output = %s", out)
+	}
+}
