@@ -1,11 +1,15 @@
 package redisquota_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter/quota"
 )
 
 // infoNumber reads one number from the answer to INFO.
@@ -26,4 +30,12 @@ func infoNumber(t testing.TB, info, name string) int {
 
 func redisOptions(addrs ...string) redis.UniversalOptions {
 	return redis.UniversalOptions{Addrs: addrs}
+}
+
+var serial atomic.Int64
+
+func unique() string { return fmt.Sprint("u", serial.Add(1)) }
+
+func reservation(tenant, id string) quota.Reservation {
+	return quota.Reservation{ID: id, Tenant: tenant, Limit: only(0, 1e9, 0), Cost: 10}
 }

@@ -1,0 +1,156 @@
+package redisquota_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/expediterhq/expediter/internal/redistest"
+	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/quota/redisquota"
+)
+
+// The master is killed under load and Sentinel promotes the replica. What the
+// replica had not received is lost: those settlements are not charged, and at
+// most their tokens can be granted again.
+func TestSentinelFailover(t *testing.T) {
+	set := redistest.StartSentinels(t)
+	o := redis.UniversalOptions{Addrs: set.Addrs, MasterName: set.Name}
+	cfg := redisquota.Config{Timeout: 200 * time.Millisecond}
+	gateways := []*redisquota.Store{openClient(t, cfg, o), openClient(t, cfg, o)}
+	l := startLoad(t, only(0, 1e9, 0), gateways...)
+	redistest.Until(t, "grants before", 10*time.Second, func() bool { return l.grants() > 500 })
+	set.Failover()
+	promoted := time.Now()
+	redistest.Until(t, "redis is back for both", 20*time.Second, func() bool { return !gateways[0].Stats().Down && !gateways[1].Stats().Down })
+	t.Logf("back %v after another master was chosen", time.Since(promoted))
+	_, _, unavailable, _ := l.mark()
+	redistest.Until(t, "grants after", 10*time.Second, func() bool { return l.grants() > 500 })
+	l.end()
+	if unavailable == 0 {
+		t.Error("nobody noticed the fail-over")
+	}
+
+	// Reservations whose settlement was lost are held until their lease is over.
+	var lost int64
+	redistest.Until(t, "nothing is held", 60*time.Second, func() bool {
+		b := balance(t, gateways[0], "t")
+		lost = l.used - b.Charged
+		if spent(b, "w") < 0 || spent(b, "w") != float64(b.Charged+b.Reserved) {
+			t.Fatalf("%+v: what is spent is not what is charged and held", b)
+		}
+		return b.Running == 0 && gateways[0].Stats().Pending == 0 && gateways[1].Stats().Pending == 0
+	})
+	t.Logf("%d of %d tokens were charged to the lost master alone", lost, l.used)
+	if lost < 0 {
+		t.Errorf("charged %d more than was used", -lost)
+	}
+	if most := l.used / 10; lost > most {
+		t.Errorf("lost %d of %d tokens: more than a replication delay can explain", lost, l.used)
+	}
+	checkKeys(t, set.Master().Addr)
+}
+
+// All that was written is lost at once, as by a fail-over to a replica that knew
+// nothing: what is running is held again by its Renew, what ends is charged, and
+// no more is granted than what was lost.
+func TestServerForgetsEverything(t *testing.T) {
+	old, empty := redistest.Start(t), redistest.Start(t)
+	proxy := redistest.NewProxy(t, old.Addr)
+	s := open(t, redisquota.Config{}, proxy.Addr)
+	ctx := context.Background()
+	limit := only(0, 1000, 8)
+	var rs []quota.Reservation
+	for i := range 8 {
+		r := quota.Reservation{ID: fmt.Sprint(i), Tenant: "t", Limit: limit, Cost: 120}
+		if err := s.Reserve(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, r)
+	}
+	for _, r := range rs[:3] {
+		if err := s.Settle(ctx, r, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy.Target(empty.Addr)
+	proxy.Cut()
+	if err := s.Renew(ctx, rs[3:6]); err != nil {
+		t.Fatal(err)
+	}
+	if b := balance(t, s, "t"); b.Running != 3 || b.Reserved != 360 || b.Charged != 0 {
+		t.Errorf("after Renew of three: %+v", b)
+	}
+	for _, r := range rs[4:] { // two renewed, two not
+		if err := s.Settle(ctx, r, 50); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b := balance(t, s, "t"); b.Running != 1 || b.Reserved != 120 || b.Charged != 200 {
+		t.Errorf("after four settlements: %+v", b)
+	}
+	granted := 0
+	for i := range 20 {
+		r := quota.Reservation{ID: fmt.Sprint("more", i), Tenant: "t", Limit: only(0, 1000, 0), Cost: 40}
+		if s.Reserve(ctx, r) == nil {
+			granted++
+		}
+	}
+	// 1000 - 120 held - 200 charged: only the 300 of the lost settlements are granted
+	// a second time.
+	if granted != 17 {
+		t.Errorf("%d times 40 tokens fit, want 17", granted)
+	}
+	checkKeys(t, empty.Addr)
+}
+
+// One of three masters dies: tenants that live on the others do not notice.
+func TestClusterNodeDies(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3, "--appendonly", "yes", "--appendfsync", "always")
+	s := open(t, redisquota.Config{Timeout: 200 * time.Millisecond}, cluster.Addrs...)
+	ctx := context.Background()
+	for i := range 26 {
+		tenant := string(rune('A' + i))
+		r := reservation(tenant, "before")
+		redistest.Until(t, "granted", 10*time.Second, func() bool { return s.Reserve(ctx, r) == nil })
+	}
+	tenants := map[string]int{} // to the node
+	for n, node := range cluster.Nodes {
+		_, keys := allKeys(t, node.Addr)
+		for _, k := range keys {
+			if name, ok := strings.CutSuffix(k, "}:h"); ok {
+				tenants[strings.TrimPrefix(name, "expediter:quota:{t")] = n
+			}
+		}
+	}
+	if len(tenants) != 26 {
+		t.Fatalf("%d tenants in redis, want 26", len(tenants))
+	}
+	cluster.Nodes[0].Kill()
+	redistest.Until(t, "the dead node is noticed", 10*time.Second, func() bool {
+		for tenant, n := range tenants {
+			if n == 0 && s.Reserve(ctx, reservation(tenant, "probe")) == nil {
+				t.Fatalf("tenant %q was granted by a dead node", tenant)
+			}
+		}
+		return s.Stats().Down
+	})
+	for tenant, n := range tenants {
+		if n == 0 {
+			continue
+		}
+		redistest.Until(t, "tenants of live nodes are served", 20*time.Second, func() bool {
+			return s.Reserve(ctx, reservation(tenant, unique())) == nil
+		})
+	}
+	cluster.Nodes[0].Restart()
+	for tenant := range tenants {
+		redistest.Until(t, "all tenants are served", 20*time.Second, func() bool {
+			return s.Reserve(ctx, reservation(tenant, unique())) == nil
+		})
+	}
+}
