@@ -249,10 +249,8 @@ func (b *builder) symbols(mark string) error {
 			w.ascii[i] = id
 		}
 	}
-	if b.alphabet != nil || mark == "" || utf8.RuneCountInString(mark) != 1 {
-		return nil
-	}
-	if _, ok := v.find(mark, v.hash(mark)); !ok {
+	ownSymbols := w.fallback || w.unk != none && !w.fuse
+	if b.alphabet != nil || !ownSymbols || utf8.RuneCountInString(mark) != 1 || len(mark) == 1 {
 		return nil
 	}
 	w.cuts = newCuts(mark, func(yield func(string) bool) {
@@ -274,5 +272,8 @@ func (b *builder) finish() error {
 	}
 	b.words.whole = newWholeWords(len(b.words.vocab.spans))
 	b.words.cache = newWordCache()
+	if !b.words.ignoreMerges {
+		b.words.learnAll()
+	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package tokenize
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -176,15 +177,18 @@ func (m *metaspace) appendTo(dst []byte, s string, first bool) []byte {
 			dst = append(dst, m.mark...)
 		}
 	}
-	for {
-		i := strings.IndexByte(s, ' ')
-		if i < 0 {
-			return append(dst, s...)
+	n := len(dst)
+	dst = slices.Grow(dst, len(s)+strings.Count(s, " ")*(len(m.mark)-1))
+	dst = dst[:cap(dst)]
+	for i := range len(s) {
+		if s[i] == ' ' {
+			n += copy(dst[n:], m.mark)
+			continue
 		}
-		dst = append(dst, s[:i]...)
-		dst = append(dst, m.mark...)
-		s = s[i+1:]
+		dst[n] = s[i]
+		n++
 	}
+	return dst[:n]
 }
 
 // piece returns the length of the first part of s, which is not empty: the

@@ -1,10 +1,7 @@
 package tokenize
 
-// Forget empties the caches of b, as they are right after loading.
+// Forget empties the word cache of b, as it is right after loading.
 func (b *BPE) Forget() {
-	for i := range b.words.whole.bits {
-		b.words.whole.bits[i].Store(0)
-	}
 	for i := range b.words.cache.entries {
 		b.words.cache.entries[i].size.Store(0)
 	}

@@ -1,6 +1,8 @@
 package tokenize
 
 import (
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 )
@@ -134,8 +136,8 @@ func (w *words) unknown(m *merger, after bool) bool {
 }
 
 // wholeWords remembers of each token whether merging its own symbols gives
-// back the token, so that a word which is a token needs no merging. It learns
-// as words come by. It is safe for concurrent use.
+// back the token, so that a word which is a token needs no merging. What it is
+// not told at first it learns as words come by. It is safe for concurrent use.
 type wholeWords struct {
 	bits []atomic.Uint32 // two per id
 }
@@ -149,6 +151,28 @@ const (
 )
 
 func newWholeWords(ids int) wholeWords { return wholeWords{make([]atomic.Uint32, ids/16+1)} }
+
+// learnAll learns about all tokens but long ones, so that the first texts are
+// encoded as fast as later ones.
+func (w *words) learnAll() {
+	const longest = 32
+	var wg sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), 4)
+	for worker := range workers {
+		wg.Go(func() {
+			var m merger
+			var ids []uint32
+			for id := uint32(worker); int(id) < len(w.vocab.spans); id += uint32(workers) {
+				if s, ok := w.vocab.token(id); ok && s != "" && len(s) <= longest {
+					w.symbols(&m, s)
+					ids = m.appendMerged(ids[:0], &w.pairs)
+					w.whole.learn(id, len(ids) == 1 && ids[0] == id)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
 
 func (w *wholeWords) state(id uint32) wholeState {
 	return wholeState(w.bits[id/16].Load() >> (id % 16 * 2) & 3)
