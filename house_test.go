@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -135,8 +136,9 @@ func open(t testing.TB, o option) *house {
 	h := &house{
 		t: t, quota: quota.NewMemory(quota.MemoryConfig{}), logs: new(logBuffer), refused: new(statuses),
 		records: &records{more: make(chan struct{}, 1)},
-		client:  http.DefaultClient, net: o.net,
+		client:  &http.Client{Transport: new(http.Transport)}, net: o.net,
 	}
+	baseline := runtime.NumGoroutine()
 	var err error
 	h.pool, err = registry.NewPool(registry.PoolConfig{Name: "small"})
 	must(t, err)
@@ -185,16 +187,35 @@ func open(t testing.TB, o option) *house {
 		closeServer()
 		h.handler.Close()
 		h.checkRest()
-		if h.net != nil {
-			h.client.CloseIdleConnections()
-		}
+		h.client.CloseIdleConnections()
 		for _, r := range h.replicas {
 			r.close()
 			r.Close()
 		}
+		if h.net == nil { // a bubble looks after its own
+			checkGoroutines(t, baseline)
+		}
 	})
 	t.Cleanup(h.close)
 	return h
+}
+
+// checkGoroutines waits until no more goroutines run than before the house
+// was built.
+func checkGoroutines(t testing.TB, baseline int) {
+	t.Helper()
+	limit := time.After(10 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for runtime.NumGoroutine() > baseline {
+		select {
+		case <-tick.C:
+		case <-limit:
+			buf := make([]byte, 1<<20)
+			t.Errorf("%d goroutines at the end, %d at the start:\n%s", runtime.NumGoroutine(), baseline, buf[:runtime.Stack(buf, true)])
+			return
+		}
+	}
 }
 
 // listen serves handler on a real socket, or in the memory network as addr.

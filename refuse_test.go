@@ -67,7 +67,7 @@ func TestRefusals(t *testing.T) {
 			for i := 0; i+1 < len(tc.headers); i += 2 {
 				r.Header.Set(tc.headers[i], tc.headers[i+1])
 			}
-			resp, err := http.DefaultClient.Do(r)
+			resp, err := h.client.Do(r)
 			must(t, err)
 			body := readAll(t, resp)
 			checkError(t, resp, body, tc.status, tc.code, tc.param, tc.says)
@@ -116,7 +116,7 @@ func TestChunkedBodyTooLarge(t *testing.T) {
 	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+h.key)
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := h.client.Do(r)
 	must(t, err)
 	checkError(t, resp, readAll(t, resp), 413, "request_too_large", "", "10000")
 }
