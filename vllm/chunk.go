@@ -60,6 +60,7 @@ type Chunk struct {
 	Done bool
 
 	scratch []byte // strings without their escapes
+	repeat  chunkRepeat
 }
 
 // Usage is what a replica reports of the tokens of a request, each between
@@ -84,8 +85,11 @@ func (c *Chunk) FirstToken() bool {
 
 // Parse reads data, which must be one JSON object or [DONE], and replaces
 // everything the Chunk held. It looks at every byte: without an error data is
-// valid JSON. After an error the Chunk holds nothing.
+// valid JSON, or [DONE]. After an error the Chunk holds nothing.
 func (c *Chunk) Parse(data []byte) error {
+	if c.again(data) {
+		return nil
+	}
 	c.clear()
 	if trimmed := bytes.Trim(data, " \t\r\n"); string(trimmed) == "[DONE]" {
 		c.Done = true
@@ -96,10 +100,12 @@ func (c *Chunk) Parse(data []byte) error {
 	c.scratch = p.scratch
 	if p.err != nil {
 		c.clear()
+		return p.err
 	}
-	return p.err
+	p.learn()
+	return nil
 }
 
 func (c *Chunk) clear() {
-	*c = Chunk{Finished: c.Finished[:0], scratch: c.scratch[:0]}
+	*c = Chunk{Finished: c.Finished[:0], scratch: c.scratch[:0], repeat: c.repeat}
 }

@@ -9,6 +9,11 @@ type chunkParser struct {
 	objectIsError      bool
 	topMessage, topTyp []byte
 	topCode            int
+
+	// What is needed to know the next chunk again.
+	idEnd          int // the end of the id's text
+	texts, fills   int // fields that can be content: strings, and others that are not empty
+	text0, textEnd int // the last of the strings, without quotes
 }
 
 func (p *chunkParser) top() {
@@ -37,6 +42,10 @@ func (p *chunkParser) topField() {
 	switch string(p.key()) {
 	case "id":
 		p.c.ID = p.text()
+		p.idEnd = 0
+		if p.c.ID != nil {
+			p.idEnd = p.pos - 1
+		}
 	case "model":
 		p.model()
 	case "object":
@@ -75,6 +84,8 @@ func (p *chunkParser) filled() bool {
 	switch c := p.peek(); c {
 	case '"':
 		raw, _ := p.rawString()
+		p.texts++
+		p.text0, p.textEnd = p.pos-1-len(raw), p.pos-1
 		return len(raw) > 0
 	case '{', '[':
 		start := p.pos
@@ -86,6 +97,9 @@ func (p *chunkParser) filled() bool {
 		p.pos = start + 1
 		empty := p.peek() == c+2
 		p.pos = end
+		if !empty {
+			p.fills++
+		}
 		return !empty
 	}
 	p.skip()

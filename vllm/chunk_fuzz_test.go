@@ -1,6 +1,8 @@
 package vllm_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/expediterhq/expediter/vllm"
@@ -38,4 +40,29 @@ var chunkSeeds = []string{
 	`{"choices":[{"delta":{"content":"x","content":null,"tool_calls":[ ],"function_call":{ }}}]}`,
 	`{"error":null}`, `{"error":false}`, `{"error":true}`, `{"error":0}`, `{"error":""}`, `{"error":[]}`, `{"error":{}}`,
 	`{"error":{"message":"a"},"error":"b"}`, `{"object":"error","error":null,"message":"m","code":"400"}`,
+}
+
+// FuzzChunkRepeat reads a chunk and then one that differs from it in one
+// place, with the same Chunk, as happens all the time in a stream.
+func FuzzChunkRepeat(f *testing.F) {
+	for _, tt := range chunkTests {
+		at := uint16(max(0, strings.Index(tt.data, `Hel`)))
+		f.Add([]byte(tt.data), []byte("lo"), at, uint16(3))
+		f.Add([]byte(tt.data), []byte(`\"`), at, uint16(3))
+		f.Add([]byte(tt.data), []byte(`","content":"`), at, uint16(3))
+		f.Add([]byte(tt.data), []byte(nil), at, uint16(3))
+	}
+	f.Fuzz(func(t *testing.T, data, text []byte, at, n uint16) {
+		var c vllm.Chunk
+		checkChunk(t, &c, data)
+		checkChunk(t, &c, spliced(data, text, int(at), int(n)))
+		checkChunk(t, &c, data)
+	})
+}
+
+// spliced returns data with text in place of n bytes.
+func spliced(data, text []byte, at, n int) []byte {
+	at = min(at, len(data))
+	end := min(at+n, len(data))
+	return slices.Concat(data[:at], text, data[end:])
 }

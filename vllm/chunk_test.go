@@ -1,6 +1,7 @@
 package vllm_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"strings"
@@ -100,9 +101,21 @@ func TestChunkGenerated(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c vllm.Chunk
+	texts := []string{"", "x", `"`, `\`, `\\`, `\"`, `\u00`, `\u0041`, "\n", "日本", `","content":"`, `"},"delta":{"content":"y`}
 	for range rounds {
 		data := appendObject(nil, rng, 0)
+		if rng.IntN(2) == 0 {
+			data = []byte(chunkTests[rng.IntN(len(chunkTests))].data)
+		}
 		checkChunk(t, &c, data)
+		// Then one with another text where it has a string.
+		if i := bytes.Index(data, []byte(`content":"`)); i >= 0 {
+			i += len(`content":"`)
+			n := max(0, bytes.IndexByte(data[i:], '"'))
+			for range 3 {
+				checkChunk(t, &c, spliced(data, []byte(texts[rng.IntN(len(texts))]), i, n))
+			}
+		}
 		data[rng.IntN(len(data))] = `"{}[],:\0 e-.u1`[rng.IntN(15)]
 		checkChunk(t, &c, data)
 		if t.Failed() {
@@ -184,6 +197,21 @@ func TestChunkAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { _ = c.Parse(data) }); n != 0 {
 		t.Errorf("Parse allocates %v times", n)
 	}
+}
+
+// TestChunkRepeat checks that a chunk like the one before, which is read in a
+// shorter way, gives the same, with offsets of its own text.
+func TestChunkRepeat(t *testing.T) {
+	var c vllm.Chunk
+	for _, text := range []string{"a", "", `b \" c`, `d\u0041`, "日本語", "a long text that is more than eight bytes"} {
+		data := strings.Replace(chunkTests[1].data, "Hel", text, 1)
+		checkChunk(t, &c, []byte(data))
+		if c.Content != (text != "") || string(c.ID) != "chatcmpl-r1" || data[c.ModelStart:c.ModelEnd] != `"acme-8b"` || c.Choices != 1 {
+			t.Errorf("text %q: %+v", text, c)
+		}
+	}
+	checkChunk(t, &c, []byte(strings.Replace(chunkTests[1].data, "Hel", `x"`, 1)))
+	checkChunk(t, &c, []byte(strings.Replace(chunkTests[1].data, "Hel", "x\n", 1)))
 }
 
 func TestChunkErrors(t *testing.T) {
