@@ -46,7 +46,8 @@ type RedisConfig struct {
 // again, so readers tell copies by the field id, as ScanStream does. While
 // Redis is gone, records wait in memory and sending is tried again within a
 // second; when Buffer records wait, further ones are dropped and counted. A
-// kill of the process loses those that wait.
+// kill of the process loses those that wait; a fail-over of Redis loses what
+// it had acknowledged and not yet replicated.
 type Redis struct {
 	client redis.UniversalClient
 	cfg    RedisConfig

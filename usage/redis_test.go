@@ -206,6 +206,22 @@ func TestScanStreamCountsWhatIsNoRecord(t *testing.T) {
 	}
 }
 
+func TestRedisCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	c := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: cluster.Addrs})
+	defer c.Close()
+	for _, key := range []string{"a", "b", "c", "d"} { // of several nodes
+		s := newRedis(t, c, usage.RedisConfig{Stream: key})
+		give(s, 0, 600)
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, sc := stream(t, c, key); !slices.Equal(got, numbers(600)) {
+			t.Errorf("stream %s: %+v, want 0 to 599 in order", key, sc)
+		}
+	}
+}
+
 func TestNewRedisRefuses(t *testing.T) {
 	_, err := usage.NewRedis(nil, usage.RedisConfig{MaxLen: -1, Keep: -1, Timeout: -1})
 	if err == nil {

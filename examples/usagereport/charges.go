@@ -34,13 +34,20 @@ func redisOptions(at string) (redis.UniversalOptions, error) {
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}, nil
 }
 
+func dial(at string) (redis.UniversalClient, error) {
+	o, err := redisOptions(at)
+	if err != nil {
+		return nil, err
+	}
+	return redisquota.Client(o), nil
+}
+
 // compare asks the store for the charges of every tenant in the report.
 func (rep *Report) compare(ctx context.Context, at, prefix string) error {
-	o, err := redisOptions(at)
+	client, err := dial(at)
 	if err != nil {
 		return err
 	}
-	client := redisquota.Client(o)
 	defer client.Close()
 	// The policy concerns reservations, and none is made here.
 	store, err := redisquota.New(client, redisquota.Config{Policy: redisquota.Closed, Prefix: prefix, Timeout: 5 * time.Second})

@@ -3,6 +3,10 @@
 //	go run ./examples/usagereport usage.jsonl*
 //	go run ./examples/usagereport -from 2026-11-01 -to 2026-12-01 -json usage.jsonl
 //	go run ./examples/usagereport -redis localhost:6379 usage.jsonl*
+//	go run ./examples/usagereport -redis localhost:6379 -stream expediter:usage
+//
+// With -stream it reads a stream that usage.Redis wrote, instead of files or
+// beside those of other gateways.
 //
 // With -redis it also compares each tenant's records with the charges that
 // redisquota keeps, and prints the difference. The files must then hold all
@@ -25,10 +29,10 @@ func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stder
 
 // options are the arguments.
 type options struct {
-	json          bool
-	redis, prefix string
-	in            period
-	files         []string
+	json                  bool
+	redis, prefix, stream string
+	in                    period
+	files                 []string
 }
 
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
@@ -39,7 +43,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		}
 		return 2
 	}
-	rep, err := sum(o.files, o.in)
+	rep, err := sum(ctx, o)
 	if err == nil && o.redis != "" {
 		err = rep.compare(ctx, o.redis, o.prefix)
 	}
@@ -70,6 +74,7 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	fs.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	fs.StringVar(&o.redis, "redis", "", "compare with the charges kept at this `address`; several, with commas, for a cluster; or a rediss:// URL")
 	fs.StringVar(&o.prefix, "prefix", "", "prefix of the quota store's keys, if it is not the default")
+	fs.StringVar(&o.stream, "stream", "", "read the records of this stream at -redis too: its `key`")
 	from := fs.String("from", "", "leave out what arrived before this `time`, as 2026-11-01 or RFC 3339")
 	to := fs.String("to", "", "leave out what arrived at this `time` or later")
 	if err := fs.Parse(args); err != nil {
@@ -81,8 +86,11 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	if o.in.to, err = parseTime(*to); err != nil {
 		return o, fmt.Errorf("-to: %w", err)
 	}
-	if o.files = fs.Args(); len(o.files) == 0 {
+	if o.files = fs.Args(); len(o.files) == 0 && o.stream == "" {
 		return o, errors.New("want the files to read")
+	}
+	if o.stream != "" && o.redis == "" {
+		return o, errors.New("-stream: want -redis too")
 	}
 	if o.redis != "" && o.in != (period{}) {
 		return o, errors.New("-redis compares with all charges there are: it cannot be used with -from or -to")

@@ -97,6 +97,7 @@ func TestWrongArguments(t *testing.T) {
 		code int
 	}{
 		{nil, "want the files", 2},
+		{[]string{"-stream", "s"}, "want -redis", 2},
 		{[]string{"-nonsense"}, "not defined", 2},
 		{[]string{"-from", "yesterday", "x"}, "-from", 2},
 		{[]string{"-to", "2026-13-01", "x"}, "-to", 2},
@@ -155,6 +156,20 @@ func TestCharges(t *testing.T) {
 	}
 	if out, _, code := report(t, "-redis", server.Addr, "-prefix", "test:", name); code != 3 || !strings.Contains(out, "+7") {
 		t.Errorf("one differs: code %d\n%s", code, out)
+	}
+	sink, err := usage.NewRedis(client, usage.RedisConfig{Stream: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := expediter.Record{ID: "b2", Tenant: "beta", Model: "llama", Charged: 7}
+	sink.Write(&missing)
+	sink.Write(&missing)
+	if err := sink.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client.XAdd(t.Context(), &redis.XAddArgs{Stream: "s", Values: []any{"x", "y"}})
+	if out, errOut, code := report(t, "-redis", server.Addr, "-prefix", "test:", "-stream", "s", name); code != 0 || !strings.Contains(out, "1 entries of the stream are no records") {
+		t.Errorf("with the stream that holds the missing record, twice: code %d, %s\n%s", code, errOut, out)
 	}
 	server.Kill()
 	if _, errOut, code := report(t, "-redis", server.Addr, name); code != 1 || errOut == "" {

@@ -27,6 +27,9 @@ func (rep *Report) print(w io.Writer) error {
 	if rep.Torn > 0 {
 		fmt.Fprintf(tw, "\n%d lines break off: a gateway was killed while writing them.\n", rep.Torn)
 	}
+	if rep.Bad > 0 {
+		fmt.Fprintf(tw, "\n%d entries of the stream are no records.\n", rep.Bad)
+	}
 	if len(rep.Charges) > 0 {
 		fmt.Fprintln(tw, "\ntenant\trecorded\tcharged\tdifference\trunning\t")
 		for _, b := range rep.Charges {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -43,8 +44,10 @@ func (r *Row) add(rec *expediter.Record) {
 // Report is what the program prints.
 type Report struct {
 	Rows    []Row     `json:"rows"`
-	Total   Row       `json:"total"` // of all tenants and models
-	Torn    int       `json:"torn"`  // lines that break off
+	Total   Row       `json:"total"`  // of all tenants and models
+	Torn    int       `json:"torn"`   // lines that break off
+	Copies  int       `json:"copies"` // entries of the stream that came twice
+	Bad     int       `json:"bad"`    // entries of the stream that are no records
 	Charges []Balance `json:"charges,omitempty"`
 }
 
@@ -55,38 +58,62 @@ func (p period) holds(t time.Time) bool {
 	return (p.from.IsZero() || !t.Before(p.from)) && (p.to.IsZero() || t.Before(p.to))
 }
 
-// sum adds up the records of the files that fall into the period.
-func sum(files []string, in period) (*Report, error) {
-	rows := make(map[[2]string]*Row)
-	rep := new(Report)
-	add := func(rec expediter.Record) error {
-		if !in.holds(rec.Time) {
-			return nil
-		}
-		key := [2]string{rec.Tenant, rec.Model}
-		row := rows[key]
-		if row == nil {
-			row = &Row{Tenant: rec.Tenant, Model: rec.Model}
-			rows[key] = row
-		}
-		row.add(&rec)
-		rep.Total.add(&rec)
+// summer adds up the records that fall into a period.
+type summer struct {
+	in   period
+	rows map[[2]string]*Row
+	rep  Report
+}
+
+func (s *summer) add(rec expediter.Record) error {
+	if !s.in.holds(rec.Time) {
 		return nil
 	}
-	for _, name := range files {
-		scanned, err := scanFile(name, add)
+	key := [2]string{rec.Tenant, rec.Model}
+	row := s.rows[key]
+	if row == nil {
+		row = &Row{Tenant: rec.Tenant, Model: rec.Model}
+		s.rows[key] = row
+	}
+	row.add(&rec)
+	s.rep.Total.add(&rec)
+	return nil
+}
+
+// report returns the sums, sorted by tenant and model.
+func (s *summer) report() *Report {
+	for row := range maps.Values(s.rows) {
+		s.rep.Rows = append(s.rep.Rows, *row)
+	}
+	slices.SortFunc(s.rep.Rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Model, b.Model))
+	})
+	return &s.rep
+}
+
+// sum adds up the records of the files and, if o names one, of the stream.
+func sum(ctx context.Context, o options) (*Report, error) {
+	s := &summer{in: o.in, rows: make(map[[2]string]*Row)}
+	for _, name := range o.files {
+		scanned, err := scanFile(name, s.add)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		rep.Torn += scanned.Torn
+		s.rep.Torn += scanned.Torn
 	}
-	for row := range maps.Values(rows) {
-		rep.Rows = append(rep.Rows, *row)
+	if o.stream != "" {
+		client, err := dial(o.redis)
+		if err != nil {
+			return nil, err
+		}
+		defer client.Close()
+		scanned, err := usage.ScanStream(ctx, client, o.stream, s.add)
+		if err != nil {
+			return nil, err
+		}
+		s.rep.Copies, s.rep.Bad = scanned.Copies, scanned.Bad
 	}
-	slices.SortFunc(rep.Rows, func(a, b Row) int {
-		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Model, b.Model))
-	})
-	return rep, nil
+	return s.report(), nil
 }
 
 // scanFile reads one file; "-" is the standard input.
