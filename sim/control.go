@@ -10,8 +10,10 @@ func (s *Server) Kill() {
 	s.stopLocked()
 	s.led.endAll(killed)
 	s.mu.Unlock()
-	if s.onKill != nil {
-		s.onKill()
+	for _, f := range []func(){s.onKill, s.cfg.OnKill} {
+		if f != nil {
+			f()
+		}
 	}
 }
 

@@ -177,7 +177,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 func (s *Server) exposition() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.eng.Stats()
+	st := s.shown
 	x := &exposition{labels: fmt.Sprintf("engine=\"0\",model_name=%q", s.cfg.Model), created: s.met.created}
 	fmt.Fprintf(x, "# HELP process_start_time_seconds Start time of the process since unix epoch in seconds.\n# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds %s\n",
 		number(float64(s.met.created.UnixNano())/1e9))

@@ -42,6 +42,10 @@ type Config struct {
 	// KVEvents publishes cache events. If nil, none are made.
 	KVEvents *KVEvents
 
+	// OnKill is called after Kill, and after a Fault has killed the replica, for
+	// whoever owns the sockets or the process.
+	OnKill func()
+
 	// Engine changes scheduling; its Profile is replaced by the one above.
 	Engine EngineConfig
 }
@@ -60,6 +64,7 @@ type Server struct {
 	timer                   *time.Timer
 	stepping                bool
 	stepEnd                 time.Time // when the running step is over
+	shown                   Stats     // as of the end of the latest step: what metrics show
 	started                 time.Time
 	epoch                   int // of the engine; steps of an earlier one are void
 	closed                  bool
@@ -99,6 +104,7 @@ func NewServer(cfg Config) *Server {
 		panic(fmt.Sprintf("sim: MaxModelLen is %d, want at most the KV cache of %d tokens", cfg.MaxModelLen, most))
 	}
 	s.eng = eng
+	s.shown = eng.Stats()
 	s.loadConfiguredLocked()
 	s.routes()
 	return s
@@ -212,6 +218,7 @@ func (s *Server) stopLocked() {
 		s.timer.Stop()
 	}
 	s.eng.Reset()
+	s.shown = s.eng.Stats()
 	s.log.events, s.log.n, s.log.number = s.log.events[:0], 0, 0
 }
 
@@ -262,6 +269,7 @@ func (s *Server) stepDone(epoch int) {
 	for _, o := range s.eng.End() {
 		s.deliver(o, now)
 	}
+	s.shown = s.eng.Stats()
 	if s.log.cfg != nil {
 		s.log.flush(now)
 	}
@@ -329,5 +337,8 @@ func (s *Server) abort(c *call) {
 		if ch.seq.state != idle && s.eng.Abort(&ch.seq) {
 			c.freed(now)
 		}
+	}
+	if !s.stepping {
+		s.shown = s.eng.Stats() // an engine without work makes an empty step
 	}
 }
