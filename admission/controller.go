@@ -21,6 +21,7 @@ type Controller struct {
 	closed  atomic.Bool
 	freed   atomic.Bool
 	wake    chan struct{}
+	closing chan struct{}
 	tasks   sync.WaitGroup
 }
 
@@ -30,7 +31,7 @@ func NewController(cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Controller{line: line, wake: make(chan struct{}, 1)}, nil
+	return &Controller{line: line, wake: make(chan struct{}, 1), closing: make(chan struct{})}, nil
 }
 
 // waiter is an Admit that waits.
@@ -157,7 +158,9 @@ func (c *Controller) Freed() {
 // from start.
 func (c *Controller) Close() {
 	c.mu.Lock()
-	c.closed.Store(true)
+	if !c.closed.Swap(true) {
+		close(c.closing)
+	}
 	for _, it := range c.line.Items() {
 		if v := it.Value.(*waiter); !v.trying {
 			v.done <- outcome{err: c.line.refusal(Closing, time.Now())}

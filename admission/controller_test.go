@@ -390,3 +390,86 @@ func TestNothingIsLost(t *testing.T) {
 		}
 	})
 }
+
+// TestNewsOfNoRoomIsCheap: room is said to appear all the time, and never
+// does.
+func TestNewsOfNoRoomIsCheap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t, admission.Config{}, 0)
+		calls := 0
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = g.c.Admit(ctx, admission.Work{}, func() (bool, error) {
+				calls++
+				return g.take(1)()
+			})
+		})
+		for range 10_000 {
+			g.c.Freed()
+			time.Sleep(10 * time.Microsecond)
+		}
+		if calls < 150 || calls > 250 {
+			t.Errorf("start was called %d times in 100 ms, want about 200", calls)
+		}
+		began := time.Now()
+		g.give(1)
+		wg.Wait()
+		if d := time.Since(began); d > time.Millisecond {
+			t.Errorf("started %v after room appeared", d)
+		}
+		cancel()
+	})
+}
+
+// slowStart fails at first and then takes a second to say what it should.
+func slowStart(says bool) func() (bool, error) {
+	calls := 0
+	return func() (bool, error) {
+		if calls++; calls == 1 {
+			return false, nil
+		}
+		time.Sleep(time.Second)
+		return says, nil
+	}
+}
+
+// TestWorkBeingTriedIsNotPushedOut: it may have started already.
+func TestWorkBeingTriedIsNotPushedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t, admission.Config{MaxWaiting: 1}, 0)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := g.c.Admit(t.Context(), admission.Work{Tenant: "hog", Tokens: 1000}, slowStart(true)); err != nil {
+				t.Errorf("Admit of the work being tried = %v", err)
+			}
+		})
+		synctest.Wait()
+		if err := g.c.Admit(t.Context(), admission.Work{Tenant: "other", Tokens: 1}, g.take(1)); reason(err) != admission.QueueFull {
+			t.Errorf("Admit = %v, want QueueFull", err)
+		}
+		wg.Wait()
+	})
+}
+
+func TestCloseWhileTried(t *testing.T) {
+	for _, starts := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate(t, admission.Config{}, 0)
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				err := g.c.Admit(t.Context(), admission.Work{}, slowStart(starts))
+				if starts && err != nil || !starts && reason(err) != admission.Closing {
+					t.Errorf("starts %v: Admit = %v", starts, err)
+				}
+			})
+			synctest.Wait()
+			began := time.Now()
+			g.c.Close()
+			if d := time.Since(began); d != time.Second {
+				t.Errorf("Close returned after %v, want 1s", d)
+			}
+			wg.Wait()
+		})
+	}
+}

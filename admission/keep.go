@@ -25,14 +25,14 @@ type keep struct {
 // as much as it needs itself and has been so for long enough: a quarter of
 // its time, and at most ReserveAfter.
 func (l *Line) consider(it *Item, now time.Time) {
-	patience := l.cfg.ReserveAfter
-	if l.keep.item != nil || patience < 0 || it.passed < it.Tokens {
+	least := l.cfg.ReserveAfter
+	if l.keep.item != nil || least < 0 || it.passed < it.Tokens {
 		return
 	}
 	if !it.Deadline.IsZero() {
-		patience = min(patience, it.Deadline.Sub(it.first)/4)
+		least = min(least, it.Deadline.Sub(it.first)/4)
 	}
-	if now.Sub(it.first) < patience || !it.kept.IsZero() && now.Sub(it.kept) < holdAtMost {
+	if now.Sub(it.first) < least || !it.kept.IsZero() && now.Sub(it.kept) < holdAtMost {
 		return
 	}
 	l.keep = keep{item: it, since: now, rate: l.cfg.Backfill * l.rate.value(now)}

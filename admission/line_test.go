@@ -40,6 +40,9 @@ func TestOrder(t *testing.T) {
 		{"arrival", []admission.Work{{ID: "a"}, {ID: "b"}, {ID: "c"}}, "a b c"},
 		{"deadline first", []admission.Work{{ID: "a"}, {ID: "b", Deadline: at(9)}, {ID: "c", Deadline: at(5)}}, "c b a"},
 		{"retry keeps its place", []admission.Work{{ID: "a", Arrived: at(2)}, {ID: "b", Arrived: at(1), Retry: true}}, "b a"},
+		{"a retry costs its tenant nothing", []admission.Work{
+			{ID: "a1", Tenant: "a", Input: 10, Retry: true}, {ID: "a2", Tenant: "a", Input: 10}, {ID: "a3", Tenant: "a", Input: 10}, {ID: "b1", Tenant: "b", Input: 10},
+		}, "a1 a2 b1 a3"},
 		{"tiers", []admission.Work{{ID: "a", Tier: 2}, {ID: "b", Tier: 1}, {ID: "c", Tier: 0}, {ID: "d", Tier: -1}}, "d c b a"},
 		{"tenants take turns", []admission.Work{
 			{ID: "a1", Tenant: "a", Input: 10}, {ID: "a2", Tenant: "a", Input: 10}, {ID: "a3", Tenant: "a", Input: 10},
@@ -162,6 +165,11 @@ func TestK1HeadOfLine(t *testing.T) {
 	for i := range 200 {
 		p.push(admission.Work{ID: fmt.Sprint("small", i), Tenant: "t", Tokens: 200, Deadline: start.Add(30 * time.Second)}, 10*time.Millisecond)
 	}
+	p.advance(start.Add(5 * time.Second)) // long after, it has not been passed by its own size yet
+	p.push(admission.Work{ID: "later", Tenant: "t", Tokens: 200, Deadline: start.Add(30 * time.Second)}, 10*time.Millisecond)
+	if at, ok := p.startOf("later"); !ok || at != 5*time.Second {
+		t.Errorf("later small work started after %v (%v), want 5s", at, ok)
+	}
 	p.advance(start.Add(29 * time.Second))
 	for i := range 200 {
 		if at, ok := p.startOf(fmt.Sprint("small", i)); !ok || at > 100*time.Millisecond {
@@ -206,6 +214,61 @@ func TestLargeWorkIsNotStarved(t *testing.T) {
 		if before < 20 || len(p.started) < 700 {
 			t.Errorf("%d small ones started while room was kept, %d in all", before, len(p.started))
 		}
+	}
+}
+
+// TestKeepingRoom: what is tried while room is kept for work that was passed.
+func TestKeepingRoom(t *testing.T) {
+	l := newLine(t, admission.Config{Backfill: 0.01})
+	push := func(id string, tier, tokens int) {
+		t.Helper()
+		if _, _, err := l.Push(admission.Work{ID: id, Tenant: id[:1], Tier: tier, Tokens: tokens}, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("large", 1, 1000)
+	for i := range 20 {
+		push(fmt.Sprint("s", i), 1, 100)
+	}
+	// next opens the line, and refuses the large work if it is offered.
+	next := func(now time.Time) string {
+		l.Opened()
+		it := l.Next(now)
+		if it != nil && it.ID == "large" {
+			l.Refuse(it, now)
+			it = l.Next(now)
+		}
+		if it == nil {
+			return ""
+		}
+		if it.ID[0] == 's' {
+			l.Start(it, now)
+		}
+		return it.ID
+	}
+	for i := range 10 {
+		if got, want := next(start.Add(time.Duration(i)*100*time.Millisecond)), fmt.Sprint("s", i); got != want {
+			t.Fatalf("started %q, want %q", got, want)
+		}
+	}
+	if got := next(start.Add(950 * time.Millisecond)); got != "s10" {
+		t.Errorf("before it has waited long enough: %q, want s10", got)
+	}
+	now := start.Add(1100 * time.Millisecond)
+	if got := next(now); got != "" {
+		t.Errorf("while room is kept: %q, want nothing", got)
+	}
+	push("high", 0, 100)
+	if got := next(now); got != "high" {
+		t.Errorf("while room is kept: %q, want the higher tier", got)
+	}
+	l.Remove(l.Next(now), now)
+	// After half a minute it gives way.
+	if got := next(now.Add(29 * time.Second)); got != "" {
+		t.Errorf("after 29s: %q, want nothing", got)
+	}
+	if got := next(now.Add(30 * time.Second)); got != "s11" {
+		t.Errorf("after 30s: %q, want s11", got)
 	}
 }
 

@@ -178,7 +178,7 @@ func (m *model) candidate(w *modelWork) bool {
 	for _, t := range m.tried {
 		smallest = min(smallest, t.Tokens)
 	}
-	if w.refused || len(m.tried) >= 4 && w.Tokens >= smallest || len(m.tried) >= 32 && w.Tokens > smallest/2 {
+	if w.refused || len(m.tried) >= 2 && w.Tokens >= smallest || len(m.tried) >= 32 && w.Tokens > smallest/2 {
 		return false
 	}
 	return true
@@ -266,7 +266,11 @@ func (h *history) step() {
 			h.line.Remove(w.item, h.now)
 		}
 	case 4:
-		h.serve(h.rnd.IntN(8000))
+		room := h.rnd.IntN(8000)
+		if h.rnd.IntN(30) == 0 {
+			room = 1 << 30 // all of it
+		}
+		h.serve(room)
 	}
 	tokens := 0
 	for _, w := range h.model.works {

@@ -5,7 +5,7 @@ import "time"
 const (
 	// anyway is the number of items tried in one epoch whatever their size: a
 	// larger one may still fit where its prefix is cached.
-	anyway = 4
+	anyway = 2
 	// finely is the number of items tried before sizes are gone through by
 	// halves, so that small work behind many sizes is reached.
 	finely = 32

@@ -1,7 +1,6 @@
 package admission_test
 
 import (
-	"cmp"
 	"slices"
 	"testing"
 	"time"
@@ -114,12 +113,4 @@ func (p *pool) startOf(id string) (time.Duration, bool) {
 		return 0, false
 	}
 	return p.started[i].at.Sub(start), true
-}
-
-func maxBy[T any, K cmp.Ordered](list []T, key func(T) K) K {
-	var m K
-	for _, x := range list {
-		m = max(m, key(x))
-	}
-	return m
 }
