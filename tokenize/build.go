@@ -249,6 +249,14 @@ func (b *builder) symbols(mark string) error {
 			w.ascii[i] = id
 		}
 	}
+	if w.mark = mark; mark != "" {
+		w.markID = none
+		if id, ok := v.find(mark, v.hash(mark)); ok && utf8.RuneCountInString(mark) == 1 {
+			w.markID = id
+		} else {
+			w.mark = "" // looked up like any other text
+		}
+	}
 	ownSymbols := w.fallback || w.unk != none && !w.fuse
 	if b.alphabet != nil || !ownSymbols || utf8.RuneCountInString(mark) != 1 || len(mark) == 1 {
 		return nil

@@ -17,7 +17,7 @@ func (b *BPE) Uncut() *BPE {
 	c.words = words{
 		vocab: b.words.vocab, pairs: b.words.pairs, byteLevel: b.words.byteLevel,
 		ignoreMerges: b.words.ignoreMerges, fallback: b.words.fallback, fuse: b.words.fuse,
-		unk: b.words.unk, bytes: b.words.bytes, ascii: b.words.ascii,
+		mark: b.words.mark, markID: b.words.markID, unk: b.words.unk, bytes: b.words.bytes, ascii: b.words.ascii,
 		whole: newWholeWords(len(b.words.vocab.spans)), cache: newWordCache(),
 	}
 	return c

@@ -13,8 +13,8 @@ type wordCache struct {
 
 const (
 	cacheEntries = 1 << 15
-	cacheWord    = 48 // bytes of the longest word kept
-	cacheIDs     = 15 // ids of the longest result kept
+	cacheWord    = 72 // bytes of the longest word kept
+	cacheIDs     = 13 // ids of the longest result kept
 )
 
 type wordEntry struct {

@@ -2,6 +2,7 @@ package tokenize
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -19,7 +20,9 @@ type words struct {
 	unk          uint32
 	bytes        [256]uint32 // byte-level: symbol of a byte; else its fallback token
 	ascii        [utf8.RuneSelf]uint32
-	cuts         *cuts // where long words may be cut, nil: nowhere
+	mark         string // the visible space, "" where the model has none
+	markID       uint32 // its symbol, or none
+	cuts         *cuts  // where long words may be cut, nil: nowhere
 
 	whole wholeWords
 	cache wordCache
@@ -115,6 +118,9 @@ func (w *words) symbols(m *merger, s string) {
 func (w *words) character(s string) (uint32, int) {
 	if s[0] < utf8.RuneSelf {
 		return w.ascii[s[0]], 1
+	}
+	if w.mark != "" && strings.HasPrefix(s, w.mark) {
+		return w.markID, len(w.mark)
 	}
 	_, n := utf8.DecodeRuneInString(s)
 	if id, ok := w.vocab.find(s[:n], w.vocab.hash(s[:n])); ok {
