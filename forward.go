@@ -56,8 +56,8 @@ type attempt struct {
 	reused    bool // which had been kept from an earlier request
 }
 
-// staleWindow is how soon after dispatch the loss of a kept connection means
-// that the replica had closed it while idle.
+// staleWindow is how soon after dispatch the loss of a kept connection is
+// taken to mean that the replica had closed it while idle, once per request.
 const staleWindow = 100 * time.Millisecond
 
 // forward sends the request to the chosen replica and brings the answer to
@@ -143,7 +143,7 @@ func (a *attempt) lost(err error) error {
 		return replicaFault("The replica fell silent.", cause)
 	}
 	f := replicaFault("The connection to the replica failed.", err)
-	f.stale = a.reused && time.Since(a.began) < staleWindow
+	f.stale = a.reused && !a.stale && time.Since(a.began) < staleWindow
 	f.killed = a.connected && !f.stale
 	return f
 }
@@ -186,6 +186,7 @@ func (q *request) again(err error) bool {
 		return false
 	}
 	if f.stale {
+		q.stale = true
 		return q.rec.Attempts < q.g.Retry.Attempts
 	}
 	now := time.Now()

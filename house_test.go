@@ -38,6 +38,7 @@ type house struct {
 	client   *http.Client
 	net      *sim.Network // nil over real sockets
 	close    func()
+	audit    bool // the records are complete
 }
 
 // replica is one simulated engine behind a server of its own.
@@ -136,6 +137,7 @@ func open(t testing.TB, o option) *house {
 	h := &house{
 		t: t, quota: quota.NewMemory(quota.MemoryConfig{}), logs: new(logBuffer), refused: new(statuses),
 		records: &records{more: make(chan struct{}, 1)},
+		audit:   true,
 		client:  &http.Client{Transport: new(http.Transport)}, net: o.net,
 	}
 	baseline := runtime.NumGoroutine()
@@ -272,7 +274,7 @@ func (h *house) checkRest() {
 			h.t.Errorf("record without a final state: %+v", r)
 		}
 	}
-	if charged != b.Charged {
+	if h.audit && charged != b.Charged {
 		h.t.Errorf("records say %d tokens were charged, the quota store %d", charged, b.Charged)
 	}
 	if strings.Contains(h.logs.String(), h.key) {

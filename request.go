@@ -43,6 +43,7 @@ type request struct {
 	started     bool // the head of the answer is out
 	panicLast   bool // nothing but a panic can break the answer off
 
+	stale   bool // a kept connection was lost once already
 	route   router.Request
 	lease   registry.Lease
 	replica *registry.Replica

@@ -104,8 +104,8 @@ func TestRetryBeforeFirstToken(t *testing.T) {
 				}
 			}
 			last := h.records.wait(t, n)[n-1]
-			if last.Attempts != 2 || last.Status != expediter.StatusOK || last.Output != 3 || last.Replica != "r1" {
-				t.Errorf("record = %+v, want the second attempt to succeed on r1", last)
+			if last.Attempts < 2 || last.Attempts > 3 || last.Status != expediter.StatusOK || last.Output != 3 || last.Replica != "r1" {
+				t.Errorf("record = %+v, want r1 to succeed after r0 failed", last)
 			}
 		})
 	}
