@@ -32,7 +32,7 @@ func bubble(t *testing.T, f func(t *testing.T, r *sim.Replica, c *http.Client)) 
 	})
 }
 
-func events(s string) int { return strings.Count(s, "\"text\":\" ") }
+func contents(s string) int { return strings.Count(s, "\"text\":\" ") }
 
 func TestFaults(t *testing.T) {
 	reset := func(err error) bool { return errors.Is(err, syscall.ECONNRESET) }
@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 					body = string(b)
 					_ = resp.Body.Close()
 				}
-				if tt.status >= 0 && status != tt.status || events(body) != tt.tokens || !strings.HasSuffix(body, tt.tail) || !tt.err(err) {
+				if tt.status >= 0 && status != tt.status || contents(body) != tt.tokens || !strings.HasSuffix(body, tt.tail) || !tt.err(err) {
 					t.Errorf("status %d, error %v, body\n%s", status, err, body)
 				}
 				if late(err) {
@@ -151,8 +151,8 @@ func TestHangKeepsHealthAndMetrics(t *testing.T) {
 		r.Resume()
 		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err != nil || events(string(body)) != 10 {
-			t.Errorf("after Resume: %d tokens, %v, want 10", events(string(body)), err)
+		if err != nil || contents(string(body)) != 10 {
+			t.Errorf("after Resume: %d tokens, %v, want 10", contents(string(body)), err)
 		}
 	})
 }
