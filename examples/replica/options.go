@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/expediterhq/expediter/sim"
+	"github.com/expediterhq/expediter/tokenize"
+	"github.com/expediterhq/expediter/tokenize/chat"
+)
+
+// profiles are the hardware and models that can be asked for.
+var profiles = map[string]func() sim.Profile{
+	"8b-a100":      sim.Llama8BA100,
+	"70b-tp2-a100": sim.Llama70BTP2A100,
+	"32b-tp2-h100": sim.Qwen32BTP2H100,
+}
+
+// options are the flags.
+type options struct {
+	addr, control string
+	model         string
+	aliases       []string
+	adapters      map[string]string
+	profile       string
+	kv, maxLen    int
+	maxLoRAs      int
+	speed         float64
+	tokenizer     string
+	version       string
+	faults        func(*sim.Arrival) *sim.Fault
+	events        string
+	replay        string
+	topic         string
+	arrays        bool
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var aliases, adapters, faults string
+	fs := flag.NewFlagSet("replica", flag.ContinueOnError)
+	fs.StringVar(&o.addr, "addr", "127.0.0.1:8000", "address to listen on")
+	fs.StringVar(&o.control, "control", "", "address for switching faults at run time; never expose it")
+	fs.StringVar(&o.model, "model", "acme-8b", "served model name")
+	fs.StringVar(&aliases, "aliases", "", "further names, separated by commas")
+	fs.StringVar(&adapters, "adapters", "", "LoRA adapters, separated by commas")
+	fs.StringVar(&o.profile, "profile", "8b-a100", "model and hardware: "+strings.Join(slices.Sorted(maps.Keys(profiles)), ", "))
+	fs.IntVar(&o.kv, "kv", 0, "KV cache capacity in tokens (default: the profile's)")
+	fs.IntVar(&o.maxLen, "max-model-len", 0, "longest prompt with its output in tokens (default: 32768 or what the cache holds)")
+	fs.IntVar(&o.maxLoRAs, "max-loras", 0, "adapter slots on the GPU (default: 8)")
+	fs.Float64Var(&o.speed, "speed", 1, "how much faster than the hardware it runs")
+	fs.StringVar(&o.tokenizer, "tokenizer", "", "model folder with tokenizer.json (default: 4 bytes are a token)")
+	fs.StringVar(&o.version, "engine-version", "", "what /version says")
+	fs.StringVar(&faults, "fault", "", "rules WHEN:WHAT[@PHASE][+PAUSE] separated by semicolons, such as 'rate=0.01:reset@token=5'")
+	fs.StringVar(&o.events, "kv-events", "", "address to publish KV events on, as ZeroMQ PUB")
+	fs.StringVar(&o.replay, "kv-replay", "", "address to replay KV events on, as ZeroMQ ROUTER")
+	fs.StringVar(&o.topic, "kv-topic", "", "topic of KV events")
+	fs.BoolVar(&o.arrays, "kv-arrays", false, "KV events in the encoding of vLLM up to 0.23")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	o.aliases = split(aliases)
+	o.adapters = map[string]string{}
+	for _, name := range split(adapters) {
+		o.adapters[name] = "/adapters/" + name
+	}
+	var err error
+	o.faults, err = sim.ParseFaults(faults)
+	return o, errors.Join(err, o.check())
+}
+
+func split(s string) []string {
+	return slices.DeleteFunc(strings.Split(s, ","), func(p string) bool { return p == "" })
+}
+
+// check reports all flags that make no sense.
+func (o *options) check() error {
+	var errs []error
+	if o.model == "" {
+		errs = append(errs, errors.New("-model is empty"))
+	}
+	p, ok := profiles[o.profile]
+	if !ok {
+		return errors.Join(append(errs, fmt.Errorf("-profile is %q, want one of %s", o.profile, strings.Join(slices.Sorted(maps.Keys(profiles)), ", ")))...)
+	}
+	capacity := p().KVTokens
+	if o.kv != 0 {
+		capacity = o.kv
+	}
+	if capacity < 16 {
+		errs = append(errs, fmt.Errorf("-kv is %d, want at least one block of 16 tokens", o.kv))
+	}
+	if o.maxLen < 0 || o.maxLen > capacity/16*16 {
+		errs = append(errs, fmt.Errorf("-max-model-len is %d, want at most the KV cache of %d tokens", o.maxLen, capacity/16*16))
+	}
+	if o.maxLoRAs < 0 {
+		errs = append(errs, fmt.Errorf("-max-loras is %d, want 1 or more", o.maxLoRAs))
+	}
+	if !(o.speed > 0) {
+		errs = append(errs, fmt.Errorf("-speed is %v, want more than 0", o.speed))
+	}
+	if o.replay != "" && o.events == "" {
+		errs = append(errs, errors.New("-kv-replay needs -kv-events"))
+	}
+	return errors.Join(errs...)
+}
+
+// config describes the simulated engine.
+func (o *options) config() (sim.Config, error) {
+	c := sim.Config{
+		Model: o.model, Aliases: o.aliases, Adapters: o.adapters, Profile: profiles[o.profile](), KVTokens: o.kv,
+		MaxModelLen: o.maxLen, MaxLoRAs: o.maxLoRAs, Speed: o.speed, Version: o.version, LedgerSize: 1000,
+	}
+	if o.tokenizer == "" {
+		return c, nil
+	}
+	m, err := tokenize.Load(os.DirFS(o.tokenizer))
+	if err != nil {
+		return c, fmt.Errorf("-tokenizer: %w", err)
+	}
+	c.Tokenize = func(dst []uint32, text string) []uint32 {
+		ids, err := m.Tokenizer().Append(dst, text)
+		if err != nil {
+			return dst
+		}
+		return ids
+	}
+	c.Render = func(dst []byte, messages, tools json.RawMessage) ([]byte, error) {
+		text, _, err := m.AppendText(dst, chat.Input{Messages: messages, Tools: tools})
+		return text, err
+	}
+	return c, nil
+}

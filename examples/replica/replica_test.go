@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// start runs the program in this process and returns the addresses it prints.
+func start(t *testing.T, args ...string) (addrs map[string]string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := run(ctx, args, in)
+		_ = in.CloseWithError(io.EOF)
+		done <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("run = %v, want nil after the signal", err)
+		}
+	})
+	addrs = map[string]string{}
+	lines := bufio.NewScanner(out)
+	for range 1 + strings.Count(strings.Join(args, " "), "127.0.0.1:0") - 1 {
+		if !lines.Scan() {
+			t.Fatal("the program ended")
+		}
+		what, addr, _ := strings.Cut(lines.Text(), " on ")
+		addrs[what] = addr
+	}
+	return addrs
+}
+
+func ask(t *testing.T, method, url, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return resp.StatusCode, string(b) + err.Error()
+	}
+	return resp.StatusCode, string(b)
+}
+
+const any = "127.0.0.1:0"
+
+func TestReplica(t *testing.T) {
+	addrs := start(t, "-addr", any, "-control", any, "-kv-events", any, "-kv-replay", any, "-model", "acme", "-adapters", "legal,sql",
+		"-aliases", "gpt", "-speed", "200", "-profile", "70b-tp2-a100", "-fault", "marker=poison:status=503")
+	url, ctl := addrs["acme (70b-tp2-a100)"], addrs["control"]
+	for _, model := range []string{"acme", "gpt", "sql"} {
+		status, body := ask(t, "POST", url+"/v1/completions", `{"model":"`+model+`","prompt":"hello","max_tokens":3}`)
+		if status != 200 || !strings.Contains(body, `"completion_tokens":3`) {
+			t.Errorf("%s: %d %s", model, status, body)
+		}
+	}
+	if status, body := ask(t, "POST", url+"/v1/completions", `{"prompt":"poison"}`); status != 503 {
+		t.Errorf("marked request: %d %s, want 503", status, body)
+	}
+	if status, body := ask(t, "POST", ctl+"/fault?rules=all:hangup", ""); status != 200 {
+		t.Errorf("fault: %d %s", status, body)
+	}
+	if status, body := ask(t, "POST", url+"/v1/completions", `{"prompt":"hello"}`); status != 0 {
+		t.Errorf("request to be cut: %d %s", status, body)
+	}
+	for path, want := range map[string]int{"/health?status=503": 200, "/health?status=9": 400, "/speed?x=0": 400, "/fault?rules=x": 400, "/metrics?noise=1": 400} {
+		if status, body := ask(t, "POST", ctl+path, ""); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+	if status, _ := ask(t, "GET", url+"/health", ""); status != 503 {
+		t.Errorf("health = %d, want 503 as switched", status)
+	}
+	if status, body := ask(t, "GET", ctl+"/stats", ""); status != 200 || !strings.Contains(body, `"Generated":9`) {
+		t.Errorf("stats: %d %s", status, body)
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(addrs["KV events"], "tcp://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if b := make([]byte, 64); func() error { _, err := io.ReadFull(conn, b); return err }() != nil || b[0] != 0xff {
+		t.Errorf("KV event socket greets with %x", b)
+	}
+}
+
+func TestTokenizerFlag(t *testing.T) {
+	dir, err := filepath.Abs("../../tokenize/demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("no model folder")
+	}
+	addrs := start(t, "-addr", any, "-tokenizer", dir, "-speed", "1000")
+	status, body := ask(t, "POST", addrs["acme-8b (8b-a100)"]+"/tokenize", `{"messages":[{"role":"user","content":"hello hello hello hello"}]}`)
+	if status != 200 || !strings.Contains(body, `"count":`) {
+		t.Errorf("tokenize: %d %s", status, body)
+	}
+}
+
+func TestBadFlags(t *testing.T) {
+	for _, args := range [][]string{
+		{"-profile", "tpu"}, {"-speed", "0"}, {"-speed", "NaN"}, {"-kv", "3"}, {"-max-model-len", "99999999"}, {"-fault", "x"}, {"-model", ""},
+		{"-kv-replay", any}, {"extra"}, {"-tokenizer", "/nonexistent"}, {"-addr", "nowhere"}, {"-max-loras", "-1"},
+	} {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := run(ctx, args, io.Discard); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+}
