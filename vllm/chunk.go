@@ -60,7 +60,7 @@ type Chunk struct {
 	Done bool
 
 	scratch []byte // strings without their escapes
-	repeat  chunkRepeat
+	repeat  *chunkRepeat
 }
 
 // Usage is what a replica reports of the tokens of a request, each between

@@ -11,9 +11,13 @@ type chunkParser struct {
 	topCode            int
 
 	// What is needed to know the next chunk again.
-	idEnd          int // the end of the id's text
-	texts, fills   int // fields that can be content: strings, and others that are not empty
-	text0, textEnd int // the last of the strings, without quotes
+	idEnd       int  // the end of the id's text
+	texts       int  // strings in fields that can be content
+	filledOther bool // such a field, or a tool call, is a filled array or object
+	twice       bool // a field of usage occurs twice
+	usageSeen   bool
+	hole        [maxHoles]hole
+	holes       int // may be more than there is room for
 }
 
 func (p *chunkParser) top() {
@@ -85,7 +89,7 @@ func (p *chunkParser) filled() bool {
 	case '"':
 		raw, _ := p.rawString()
 		p.texts++
-		p.text0, p.textEnd = p.pos-1-len(raw), p.pos-1
+		p.addHole(holeText, p.pos-1-len(raw), p.pos-1)
 		return len(raw) > 0
 	case '{', '[':
 		start := p.pos
@@ -97,9 +101,7 @@ func (p *chunkParser) filled() bool {
 		p.pos = start + 1
 		empty := p.peek() == c+2
 		p.pos = end
-		if !empty {
-			p.fills++
-		}
+		p.filledOther = p.filledOther || !empty
 		return !empty
 	}
 	p.skip()
@@ -207,22 +209,28 @@ func (p *chunkParser) said() said {
 }
 
 func (p *chunkParser) usage() {
+	p.twice = p.twice || p.usageSeen
+	p.usageSeen = true
 	p.c.Usage = Usage{}
 	if p.peek() != '{' {
 		p.skip()
 		return
 	}
 	u := Usage{Present: true}
+	var prompt, completion, details bool
 	for ok := p.open(); ok; ok = p.more() {
 		switch string(p.key()) {
 		case "prompt_tokens":
-			u.Prompt = p.count()
+			u.Prompt = p.countHole(holePrompt, &prompt)
 		case "completion_tokens":
-			u.Completion = p.count()
+			u.Completion = p.countHole(holeCompletion, &completion)
 		case "prompt_tokens_details":
+			p.twice = p.twice || details
+			details = true
 			u.Cached = p.cached()
 		default:
-			p.skip()
+			var other bool
+			p.countHole(holeOther, &other)
 		}
 	}
 	p.c.Usage = u
@@ -234,14 +242,35 @@ func (p *chunkParser) cached() int {
 		return 0
 	}
 	n := 0
+	var seen bool
 	for ok := p.open(); ok; ok = p.more() {
 		if string(p.key()) == "cached_tokens" {
-			n = p.count()
+			n = p.countHole(holeCached, &seen)
 		} else {
 			p.skip()
 		}
 	}
 	return n
+}
+
+// countHole reads a count, which may be another in the next chunk.
+func (p *chunkParser) countHole(kind holeKind, seen *bool) int {
+	p.twice = p.twice || *seen
+	*seen = true
+	p.peek()
+	start := p.pos
+	n := p.count()
+	if end := p.pos; p.err == nil && digits(p.data[start:end]) == end-start {
+		p.addHole(kind, start, end)
+	}
+	return n
+}
+
+func (p *chunkParser) addHole(kind holeKind, start, end int) {
+	if p.holes < maxHoles {
+		p.hole[p.holes] = hole{kind, start, end}
+	}
+	p.holes++
 }
 
 // usageSpan finds what to cut so that the object stays one: the field and

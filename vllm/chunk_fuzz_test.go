@@ -42,20 +42,22 @@ var chunkSeeds = []string{
 	`{"error":{"message":"a"},"error":"b"}`, `{"object":"error","error":null,"message":"m","code":"400"}`,
 }
 
-// FuzzChunkRepeat reads a chunk and then one that differs from it in one
-// place, with the same Chunk, as happens all the time in a stream.
+// FuzzChunkRepeat reads a chunk and then one that differs from it in two
+// places, with the same Chunk, as happens all the time in a stream.
 func FuzzChunkRepeat(f *testing.F) {
 	for _, tt := range chunkTests {
 		at := uint16(max(0, strings.Index(tt.data, `Hel`)))
-		f.Add([]byte(tt.data), []byte("lo"), at, uint16(3))
-		f.Add([]byte(tt.data), []byte(`\"`), at, uint16(3))
-		f.Add([]byte(tt.data), []byte(`","content":"`), at, uint16(3))
-		f.Add([]byte(tt.data), []byte(nil), at, uint16(3))
+		count := uint16(max(0, strings.LastIndex(tt.data, "tokens\":2")+8))
+		for _, text := range []string{"lo", `\"`, `","content":"`, ""} {
+			f.Add([]byte(tt.data), []byte(text), at, uint16(3), []byte("3"), count, uint16(1))
+		}
 	}
-	f.Fuzz(func(t *testing.T, data, text []byte, at, n uint16) {
+	f.Fuzz(func(t *testing.T, data, text []byte, at, n uint16, text2 []byte, at2, n2 uint16) {
 		var c vllm.Chunk
 		checkChunk(t, &c, data)
-		checkChunk(t, &c, spliced(data, text, int(at), int(n)))
+		second := spliced(data, text2, int(at2), int(n2))
+		checkChunk(t, &c, spliced(second, text, int(at), int(n)))
+		checkChunk(t, &c, second)
 		checkChunk(t, &c, data)
 	})
 }

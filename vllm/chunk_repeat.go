@@ -2,76 +2,189 @@ package vllm
 
 import "bytes"
 
-// maxRepeat bounds what a Chunk remembers of an earlier one.
-const maxRepeat = 1 << 10
+const (
+	maxRepeat = 1 << 10 // bytes a Chunk remembers of an earlier one
+	maxHoles  = 6
+)
+
+// holeKind says what stands in a hole.
+type holeKind uint8
+
+const (
+	holeText holeKind = iota // the text between the quotes of a string
+	holePrompt
+	holeCompletion
+	holeCached
+	holeOther // a count that a Chunk does not report
+)
+
+// hole is a place in a chunk whose content changes from one chunk of a stream
+// to the next: the one text, and the counts of usage.
+type hole struct {
+	kind       holeKind
+	start, end int
+}
+
+// mark is a place in one of the literals between holes.
+type mark struct{ literal, offset int }
 
 // chunkRepeat recognises a chunk that differs from an earlier one of the same
-// stream in nothing but its text, as most do. Reading it again is not
-// needed: with the same bytes before it the text is the same field of the
-// same choice; while it holds no quote of its own it ends where the tail
-// begins; and the tail is then read as it was before.
+// stream in nothing but what is in its holes, as most do. Reading it again is
+// not needed: with the same bytes before it a hole is in the same field of the
+// same object; a text ends at its first quote and a number at its last digit,
+// as they did; and what follows is then read as it was before.
 type chunkRepeat struct {
-	head, tail []byte // up to the text's opening quote, and from its closing quote
+	literals []byte
+	ends     [maxHoles + 1]int // of each literal
+	kinds    [maxHoles]holeKind
+	holes    int
 
-	// All within head; zero without the field.
-	id, idEnd, model, modelEnd int
+	id, model, usageStart, usageEnd mark
+	idLen, modelLen                 int // with the quotes for the model, 0 without one
+	hasUsage                        bool
 
 	choices int
 	role    bool
+	usage   Usage
 }
 
 // again fills in c if data is like the chunk that was learnt.
 func (c *Chunk) again(data []byte) bool {
-	r := &c.repeat
-	if len(r.head) == 0 || len(data) < len(r.head)+len(r.tail) ||
-		!bytes.HasPrefix(data, r.head) || !bytes.HasSuffix(data, r.tail) {
+	r := c.repeat
+	if r == nil {
 		return false
 	}
-	text := data[len(r.head) : len(data)-len(r.tail)]
-	if !isStringBody(text) {
+	var (
+		at        [maxHoles + 1]int // where the literals are in data
+		usage     = r.usage
+		content   bool
+		pos, from int
+	)
+	for i := 0; ; i++ {
+		literal := r.literals[from:r.ends[i]]
+		if !bytes.HasPrefix(data[pos:], literal) {
+			return false
+		}
+		at[i] = pos
+		pos += len(literal)
+		from = r.ends[i]
+		if i == r.holes {
+			break
+		}
+		n := 0
+		if r.kinds[i] == holeText {
+			if n = stringBody(data[pos:]); n < 0 {
+				return false
+			}
+			content = n > 0
+		} else if n = plainCount(data[pos:], r.kinds[i], &usage); n == 0 {
+			return false
+		}
+		pos += n
+	}
+	if pos < len(data) {
 		return false
 	}
 	c.clear()
-	c.Choices, c.Role, c.Content = r.choices, r.role, len(text) > 0
-	c.ID = data[r.id:r.idEnd:r.idEnd]
-	if r.modelEnd > 0 {
-		c.Model = data[r.model+1 : r.modelEnd-1 : r.modelEnd-1]
-		c.ModelStart, c.ModelEnd = r.model, r.modelEnd
+	c.Choices, c.Role, c.Content, c.Usage = r.choices, r.role, content, usage
+	if r.idLen > 0 {
+		start := at[r.id.literal] + r.id.offset
+		c.ID = data[start : start+r.idLen : start+r.idLen]
+	}
+	if r.modelLen > 0 {
+		c.ModelStart = at[r.model.literal] + r.model.offset
+		c.ModelEnd = c.ModelStart + r.modelLen
+		c.Model = data[c.ModelStart+1 : c.ModelEnd-1 : c.ModelEnd-1]
+	}
+	if r.hasUsage {
+		c.UsageStart = at[r.usageStart.literal] + r.usageStart.offset
+		c.UsageEnd = at[r.usageEnd.literal] + r.usageEnd.offset
 	}
 	return true
 }
 
-// isStringBody reports whether b may stand between the quotes of a string.
-func isStringBody(b []byte) bool {
+// stringBody is the length of the text up to the quote that ends it, -1 if it
+// is not the inside of a JSON string.
+func stringBody(b []byte) int {
 	for i := plain(b); i < len(b); i += plain(b[i:]) {
+		if b[i] == '"' {
+			return i
+		}
 		n := 0
 		if b[i] == '\\' {
 			n = escapeLen(b[i:])
 		}
 		if n == 0 {
-			return false
+			return -1
 		}
 		i += n
 	}
-	return true
+	return -1
+}
+
+// plainCount reads a number of the usual form and returns its length, zero
+// for any other.
+func plainCount(b []byte, kind holeKind, u *Usage) int {
+	n := digits(b)
+	if n == 0 || n > 9 || n > 1 && b[0] == '0' {
+		return 0
+	}
+	v := 0
+	for _, c := range b[:n] {
+		v = v*10 + int(c-'0')
+	}
+	switch kind {
+	case holePrompt:
+		u.Prompt = v
+	case holeCompletion:
+		u.Completion = v
+	case holeCached:
+		u.Cached = v
+	}
+	return n
 }
 
 // learn remembers the chunk just read if its only text, and nothing else,
 // is what makes it one with content.
 func (p *chunkParser) learn() {
-	c, r := p.c, &p.c.repeat
-	size := len(p.data) - (p.textEnd - p.text0)
-	if !c.Content || p.texts != 1 || p.textEnd == p.text0 || p.fills > 0 || size > maxRepeat ||
-		c.Error || c.UsageEnd > 0 || len(c.Finished) > 0 {
+	c := p.c
+	if !c.Content || p.texts != 1 || p.filledOther || p.twice || p.holes > maxHoles ||
+		c.Error || len(c.Finished) > 0 || len(p.data) > maxRepeat {
 		return
 	}
-	id, idEnd := p.idEnd-len(c.ID), p.idEnd
-	if idEnd > p.text0 || c.ModelEnd > p.text0 || !bytes.Equal(c.ID, p.data[id:idEnd]) ||
+	holes := p.hole[:p.holes]
+	id := p.idEnd - len(c.ID)
+	if !bytes.Equal(c.ID, p.data[id:p.idEnd]) ||
 		c.ModelEnd > 0 && !bytes.Equal(c.Model, p.data[c.ModelStart+1:c.ModelEnd-1]) {
-		return
+		return // they have escapes
 	}
-	r.head = append(r.head[:0], p.data[:p.text0]...)
-	r.tail = append(r.tail[:0], p.data[p.textEnd:]...)
-	r.id, r.idEnd, r.model, r.modelEnd = id, idEnd, c.ModelStart, c.ModelEnd
-	r.choices, r.role = c.Choices, c.Role
+	if c.repeat == nil {
+		c.repeat = new(chunkRepeat)
+	}
+	r := c.repeat
+	*r = chunkRepeat{
+		literals: r.literals[:0], holes: len(holes), choices: c.Choices, role: c.Role, usage: c.Usage,
+		id: markOf(holes, id), idLen: len(c.ID),
+		model: markOf(holes, c.ModelStart), modelLen: c.ModelEnd - c.ModelStart,
+		usageStart: markOf(holes, c.UsageStart), usageEnd: markOf(holes, c.UsageEnd), hasUsage: c.UsageEnd > 0,
+	}
+	from := 0
+	for i, h := range holes {
+		r.literals = append(r.literals, p.data[from:h.start]...)
+		r.ends[i], r.kinds[i] = len(r.literals), h.kind
+		from = h.end
+	}
+	r.literals = append(r.literals, p.data[from:]...)
+	r.ends[len(holes)] = len(r.literals)
+}
+
+// markOf finds the literal that a place outside the holes is in.
+func markOf(holes []hole, pos int) mark {
+	m := mark{offset: pos}
+	for i, h := range holes {
+		if pos >= h.end {
+			m = mark{literal: i + 1, offset: pos - h.end}
+		}
+	}
+	return m
 }

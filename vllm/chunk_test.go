@@ -3,7 +3,9 @@ package vllm_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,11 +14,13 @@ import (
 
 const head = `{"id":"chatcmpl-r1","object":"chat.completion.chunk","created":1780000000,"model":"acme-8b",`
 
-var chunkTests = []struct {
+type chunkTest struct {
 	name string
 	data string
 	want vllm.Chunk // fields that are compared: see TestChunk
-}{
+}
+
+var chunkTests = []chunkTest{
 	{"role", head + `"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}`,
 		vllm.Chunk{Choices: 1, Role: true}},
 	{"content", head + `"choices":[{"index":0,"delta":{"content":"Hel"},"logprobs":null,"finish_reason":null,"token_ids":null}]}`,
@@ -37,6 +41,10 @@ var chunkTests = []struct {
 		vllm.Chunk{Usage: vllm.Usage{Present: true, Prompt: 5, Completion: 2}}},
 	{"completion", head + `"choices":[{"index":0,"text":" a","logprobs":null,"finish_reason":"length","stop_reason":null}]}`,
 		vllm.Chunk{Choices: 1, Content: true, FinishReason: []byte("length"), Finished: []vllm.Finish{{Reason: []byte("length")}}}},
+	{"running usage", head + `"choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2}}`,
+		vllm.Chunk{Choices: 1, Content: true, Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2}}},
+	{"running usage first", `{"usage":{"completion_tokens":2,"prompt_tokens":1800,"prompt_tokens_details":{"cached_tokens":16}},"model":"acme-8b","choices":[{"text":"Hel"}],"id":"chatcmpl-r1"}`,
+		vllm.Chunk{Choices: 1, Content: true, Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2, Cached: 16}}},
 	{"whole answer", head + `"choices":[{"index":0,"message":{"role":"assistant","content":"Hi","tool_calls":[]},"finish_reason":"stop"},` +
 		`{"index":1,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"x"}]},"finish_reason":"tool_calls"}],` +
 		`"usage":{"prompt_tokens":3,"completion_tokens":9}}`,
@@ -113,7 +121,9 @@ func TestChunkGenerated(t *testing.T) {
 			i += len(`content":"`)
 			n := max(0, bytes.IndexByte(data[i:], '"'))
 			for range 3 {
-				checkChunk(t, &c, spliced(data, []byte(texts[rng.IntN(len(texts))]), i, n))
+				next := spliced(data, []byte(texts[rng.IntN(len(texts))]), i, n)
+				checkChunk(t, &c, withCounts(next, rng))
+				checkChunk(t, &c, next)
 			}
 		}
 		data[rng.IntN(len(data))] = `"{}[],:\0 e-.u1`[rng.IntN(15)]
@@ -122,6 +132,21 @@ func TestChunkGenerated(t *testing.T) {
 			return
 		}
 	}
+}
+
+// withCounts changes some of the numbers in usage.
+func withCounts(data []byte, rng *rand.Rand) []byte {
+	counts := []string{"0", "7", "07", "123456789", "1234567890", "1.5", "1e3", "-2", "null", `"3"`, "", "12 "}
+	for _, name := range []string{`prompt_tokens":`, `completion_tokens":`, `total_tokens":`, `cached_tokens":`} {
+		i := bytes.Index(data, []byte(name))
+		if i < 0 || rng.IntN(2) == 0 {
+			continue
+		}
+		i += len(name)
+		n := max(0, bytes.IndexAny(data[i:], ",} "))
+		data = spliced(data, []byte(counts[rng.IntN(len(counts))]), i, n)
+	}
+	return data
 }
 
 var chunkKeys = []string{
@@ -208,6 +233,17 @@ func TestChunkRepeat(t *testing.T) {
 		checkChunk(t, &c, []byte(data))
 		if c.Content != (text != "") || string(c.ID) != "chatcmpl-r1" || data[c.ModelStart:c.ModelEnd] != `"acme-8b"` || c.Choices != 1 {
 			t.Errorf("text %q: %+v", text, c)
+		}
+	}
+	for i, text := range []string{"a", "", "a long text that is more than eight bytes"} {
+		for _, name := range []string{"running usage", "running usage first"} {
+			n := slices.IndexFunc(chunkTests, func(tt chunkTest) bool { return tt.name == name })
+			data := strings.Replace(chunkTests[n].data, "Hel", text, 1)
+			data = strings.Replace(data, `completion_tokens":2`, fmt.Sprintf(`completion_tokens":%d`, 9+i), 1)
+			checkChunk(t, &c, []byte(data))
+			if c.Usage.Completion != 9+i || c.Usage.Prompt != 1800 {
+				t.Errorf("%s: usage is %+v", name, c.Usage)
+			}
 		}
 	}
 	checkChunk(t, &c, []byte(strings.Replace(chunkTests[1].data, "Hel", `x"`, 1)))
