@@ -105,6 +105,8 @@ func arith(op string, a, b Value) (Value, error) {
 		return floatArith(op, a, b)
 	case op == "/":
 		return divide(a, b)
+	case op == "%" && b.big().Sign() == 0:
+		return Value{}, errf(KindZeroDiv, "integer modulo by zero")
 	case op == "**":
 		return power(a, b)
 	}

@@ -152,7 +152,7 @@ func (x *callExpr) method(st *state, f *attrExpr) (Value, error) {
 		return obj, err
 	}
 	if m := methodsOf(obj.kind); m == "" || !listed(m, f.name) || (obj.kind == Dict || obj.kind == List) && listed(mutators, f.name) {
-		fn, err := (&attrExpr{x: &constExpr{obj}, name: f.name, key: f.key, u: f.u, line: f.line}).eval(st)
+		fn, err := (&attrExpr{x: &constExpr{obj}, name: f.name, key: f.key, u: f.u, line: f.line, dict: f.dict}).eval(st)
 		if err != nil {
 			return fn, err
 		}
@@ -231,9 +231,6 @@ func (st *state) callMacro(m *macro, a args) error {
 	err := m.info.bind(st, a)
 	if err == nil {
 		err = st.exec(m.info.body)
-	}
-	if err == errBreak || err == errContinue {
-		err = errf(KindSyntax, "'break' or 'continue' outside loop")
 	}
 	st.pop(f, mark, m.info.fn)
 	st.frame = outer

@@ -6,30 +6,54 @@ import (
 	"unicode/utf8"
 )
 
-// toUpper is str.upper. The one common character whose upper case is longer
-// is handled; other special casings are not.
+// toUpper is str.upper.
 func toUpper(s string) string {
-	if strings.Contains(s, "ß") {
-		s = strings.ReplaceAll(s, "ß", "SS")
+	if isASCII(s) {
+		return strings.ToUpper(s)
 	}
-	return strings.ToUpper(s)
+	var b strings.Builder
+	for _, r := range s {
+		writeUpper(&b, r)
+	}
+	return b.String()
 }
 
-// toLower is str.lower, with the final form of sigma.
+func writeUpper(b *strings.Builder, r rune) {
+	if u, ok := specialUpper[r]; ok {
+		b.WriteString(u)
+		return
+	}
+	b.WriteRune(unicode.ToUpper(r))
+}
+
+func writeTitle(b *strings.Builder, r rune) {
+	if u, ok := specialTitle[r]; ok {
+		b.WriteString(u)
+		return
+	}
+	b.WriteRune(unicode.ToTitle(r))
+}
+
+// writeLower writes the lower case of the character r at position i of s.
+func writeLower(b *strings.Builder, s string, i int, r rune) {
+	switch {
+	case r == 'İ':
+		b.WriteString("i\u0307")
+	case r == 'Σ' && finalSigma(s, i):
+		b.WriteRune('ς')
+	default:
+		b.WriteRune(unicode.ToLower(r))
+	}
+}
+
+// toLower is str.lower.
 func toLower(s string) string {
-	if !strings.ContainsAny(s, "Σİ") {
+	if isASCII(s) {
 		return strings.ToLower(s)
 	}
 	var b strings.Builder
 	for i, r := range s {
-		switch {
-		case r == 'İ':
-			b.WriteString("i̇")
-		case r == 'Σ' && finalSigma(s, i):
-			b.WriteRune('ς')
-		default:
-			b.WriteRune(unicode.ToLower(r))
-		}
+		writeLower(&b, s, i, r)
 	}
 	return b.String()
 }
@@ -68,42 +92,46 @@ func isCasedRune(r rune) bool {
 
 // capitalize is str.capitalize.
 func capitalize(s string) string {
-	if s == "" {
-		return s
+	var b strings.Builder
+	for i, r := range s {
+		if i == 0 {
+			writeTitle(&b, r)
+		} else {
+			writeLower(&b, s, i, r)
+		}
 	}
-	r, n := utf8.DecodeRuneInString(s)
-	first := string(unicode.ToTitle(r))
-	if r == 'ß' {
-		first = "Ss"
-	}
-	return first + toLower(s)[len(toLower(s[:n])):]
+	return b.String()
 }
 
 // title is str.title: a letter after a non-letter is title case.
 func title(s string) string {
 	var b strings.Builder
 	inWord := false
-	for _, r := range s {
+	for i, r := range s {
 		if inWord {
-			b.WriteRune(unicode.ToLower(r))
+			writeLower(&b, s, i, r)
 		} else {
-			b.WriteRune(unicode.ToTitle(r))
+			writeTitle(&b, r)
 		}
 		inWord = isCasedRune(r)
 	}
 	return b.String()
 }
 
+// swapCase is str.swapcase.
 func swapCase(s string) string {
-	return strings.Map(func(r rune) rune {
+	var b strings.Builder
+	for i, r := range s {
 		switch {
 		case unicode.IsUpper(r):
-			return unicode.ToLower(r)
+			writeLower(&b, s, i, r)
 		case unicode.IsLower(r):
-			return unicode.ToUpper(r)
+			writeUpper(&b, r)
+		default:
+			b.WriteRune(r)
 		}
-		return r
-	}, s)
+	}
+	return b.String()
 }
 
 // isCased is str.isupper or str.islower: at least one cased character, and

@@ -20,6 +20,7 @@ const (
 	KindRecursion = "RecursionError"
 	KindLimit     = "LimitError"
 	KindJSON      = "JSONDecodeError"
+	KindFilterArg = "FilterArgumentError"
 )
 
 // Error is a failure while parsing or rendering a template, or while decoding

@@ -176,7 +176,7 @@ func filterRound(_ *state, x Value, a args) (Value, error) {
 		}
 		return FromFloat(math.Floor(f*scale) / scale), nil
 	}
-	return x, errf(KindTemplate, "method must be common, ceil or floor")
+	return x, errf(KindFilterArg, "method must be common, ceil or floor")
 }
 
 // roundTo rounds half to even in decimal, as Python's round does.

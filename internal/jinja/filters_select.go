@@ -6,6 +6,9 @@ func filterMap(st *state, x Value, a args) (Value, error) {
 	if err != nil {
 		return x, err
 	}
+	if !truth(x) {
+		return fromGen(nil), nil
+	}
 	items, err := st.itemsOf(x)
 	if err != nil {
 		return x, err
@@ -24,13 +27,13 @@ func mapper(st *state, a args) (getter, error) {
 		def, _ := a.kwarg("default")
 		for _, k := range a.kw {
 			if k.name != "attribute" && k.name != "default" {
-				return nil, errf(KindTemplate, "Unexpected keyword argument %s", reprString(k.name))
+				return nil, errf(KindFilterArg, "Unexpected keyword argument %s", reprString(k.name))
 			}
 		}
 		return attrGetter(attr, def, false)
 	}
 	if len(a.pos) == 0 {
-		return nil, errf(KindTemplate, "map requires a filter argument")
+		return nil, errf(KindFilterArg, "map requires a filter argument")
 	}
 	fn := filterByName(a.pos[0].Str())
 	if fn == nil {
@@ -46,7 +49,7 @@ func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
 	get := func(v Value) (Value, error) { return v, nil }
 	if byAttr {
 		if len(a.pos) == 0 {
-			return x, errf(KindTemplate, "Missing parameter for attribute name")
+			return x, errf(KindFilterArg, "Missing parameter for attribute name")
 		}
 		var err error
 		if get, err = attrGetter(a.pos[0], Value{}, false); err != nil {
@@ -60,6 +63,9 @@ func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
 			return x, errf(KindRuntime, "No test named %s.", repr(a.pos[0]))
 		}
 		a.pos = a.pos[1:]
+	}
+	if !truth(x) {
+		return fromGen(nil), nil
 	}
 	items, err := st.itemsOf(x)
 	if err != nil {

@@ -155,7 +155,7 @@ func filterJoin(st *state, x Value, a args) (Value, error) {
 func filterReverse(st *state, x Value, _ args) (Value, error) {
 	items, err := st.itemsOf(x)
 	if err != nil {
-		return x, errf(KindTemplate, "argument must be iterable")
+		return x, errf(KindFilterArg, "argument must be iterable")
 	}
 	if x.kind == String {
 		var b strings.Builder

@@ -150,7 +150,7 @@ func filterDictSort(st *state, x Value, a args) (Value, error) {
 		if x.isUndef() {
 			return x, x.fail()
 		}
-		return x, errf(KindUndefined, "%s has no attribute 'items'", reprString(typeName(x)+" object"))
+		return x, errf(KindAttribute, "'%s' object has no attribute 'items'", typeName(x))
 	}
 	pos := 0
 	switch {
@@ -158,7 +158,7 @@ func filterDictSort(st *state, x Value, a args) (Value, error) {
 	case b[1].Str() == "value":
 		pos = 1
 	default:
-		return x, errf(KindTemplate, `You can only sort by either "key" or "value"`)
+		return x, errf(KindFilterArg, `You can only sort by either "key" or "value"`)
 	}
 	fold := !truth(b[0])
 	items, err := pairs(st, x.Map())

@@ -42,6 +42,9 @@ func textFilter(name string) filterFunc {
 		},
 	}[name]
 	return func(st *state, x Value, a args) (Value, error) {
+		if x.kind != String && (name == "truncate" || name == "indent") {
+			return x, notString(x, name)
+		}
 		s, err := st.toStr(x)
 		if err != nil {
 			return x, err
@@ -51,6 +54,17 @@ func textFilter(name string) filterFunc {
 		}
 		return f(st, s, a)
 	}
+}
+
+// notString is the error of the filters that need a str.
+func notString(x Value, name string) error {
+	switch {
+	case x.isUndef():
+		return x.fail()
+	case name == "truncate" && length(x) < 0:
+		return typeErr("object of type '%s' has no len()", typeName(x))
+	}
+	return typeErr("unsupported operand type(s) for +=: '%s' and 'str'", typeName(x))
 }
 
 func escapeOnce(_ *state, s Value, _ args) (Value, error) { return fromMarkup(escapeHTML(s)), nil }
@@ -70,7 +84,7 @@ func escapeText(s string) string {
 func filterFormat(st *state, s Value, a args) (Value, error) {
 	switch {
 	case len(a.pos) > 0 && len(a.kw) > 0:
-		return s, errf(KindTemplate, "can't handle positional and keyword arguments at the same time")
+		return s, errf(KindFilterArg, "can't handle positional and keyword arguments at the same time")
 	case len(a.kw) > 0:
 		d := new(Map)
 		for _, k := range a.kw {
@@ -223,18 +237,21 @@ func filterTruncate(st *state, s Value, a args) (Value, error) {
 // by white space and opening brackets.
 func titleFilter(s string) string {
 	var b strings.Builder
-	start := true
-	for _, r := range s {
-		switch {
-		case isSpace(r) || strings.ContainsRune("-({[<", r):
-			b.WriteRune(r)
-			start = true
-		case start:
-			b.WriteString(toUpper(string(r)))
-			start = false
-		default:
-			b.WriteString(toLower(string(r)))
+	from := 0 // of the current word
+	word := func(w string) {
+		if w != "" {
+			_, n := utf8.DecodeRuneInString(w)
+			b.WriteString(toUpper(w[:n]))
+			b.WriteString(toLower(w[n:]))
 		}
 	}
+	for i, r := range s {
+		if isSpace(r) || strings.ContainsRune("-({[<", r) {
+			word(s[from:i])
+			b.WriteRune(r)
+			from = i + utf8.RuneLen(r)
+		}
+	}
+	word(s[from:])
 	return b.String()
 }

@@ -80,6 +80,9 @@ func seqMethod(st *state, self Value, name string, a args) (Value, error) {
 	if err != nil {
 		return self, err
 	}
+	if self.kind == Range && len(a.pos) > 1 {
+		return self, typeErr("range.%s() takes exactly one argument (%d given)", name, len(a.pos))
+	}
 	items, err := st.itemsOf(self)
 	if err != nil {
 		return self, err

@@ -60,8 +60,6 @@ func stringMethod(st *state, self Value, name string, a args) (Value, error) {
 		return st.str(toUpper(s))
 	case "lower":
 		return st.str(toLower(s))
-	case "casefold":
-		return st.str(strings.ReplaceAll(toLower(s), "ß", "ss"))
 	case "capitalize":
 		return st.str(capitalize(s))
 	case "title":

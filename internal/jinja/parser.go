@@ -10,6 +10,7 @@ type parser struct {
 	toks  []token
 	pos   int
 	depth int
+	loops int // loops around the current statement, within its function
 }
 
 func (p *parser) cur() token { return p.toks[p.pos] }
@@ -163,9 +164,13 @@ func (p *parser) statement() ([]stmt, error) {
 	case "generation":
 		b, _, err := p.block("endgeneration")
 		return one(&scopeStmt{body: b}, err)
-	case "break":
-		return one(&jumpStmt{errBreak}, nil)
-	case "continue":
+	case "break", "continue":
+		if p.loops == 0 {
+			return nil, p.failf(t, "'%s' outside loop", t.text)
+		}
+		if t.text == "break" {
+			return one(&jumpStmt{errBreak}, nil)
+		}
 		return one(&jumpStmt{errContinue}, nil)
 	case "include", "import", "from", "extends", "block", "autoescape":
 		return nil, p.failf(t, "the %s tag is not supported in a chat template", t.text)
@@ -217,9 +222,20 @@ func (p *parser) forTag(t token) (stmt, error) {
 		}
 	}
 	f.recursive = p.skipName("recursive")
+	if f.target.binds("loop") {
+		return nil, p.failf(t, "Can't assign to special loop variable in for-loop target")
+	}
 	var end string
-	if f.body, end, err = p.block("endfor", "else"); err != nil {
+	p.loops++
+	f.body, end, err = p.block("endfor", "else")
+	p.loops--
+	if err != nil {
 		return nil, err
+	}
+	for _, s := range statements[*setStmt](f.body) {
+		if s.target.binds("loop") {
+			return nil, p.failf(t, "Can't assign to special loop variable in for-loop target")
+		}
 	}
 	if end == "else" {
 		if f.alt, _, err = p.block("endfor"); err != nil {
@@ -259,8 +275,17 @@ func (p *parser) macroTag(t token) (stmt, error) {
 	if err := p.signature(m); err != nil {
 		return nil, err
 	}
-	m.body, _, err = p.block("endmacro")
+	m.body, err = p.function("endmacro")
 	return &macroStmt{name: name.text, m: m}, err
+}
+
+// function parses the body of a macro or call block.
+func (p *parser) function(end string) ([]stmt, error) {
+	loops := p.loops
+	p.loops = 0
+	body, _, err := p.block(end)
+	p.loops = loops
+	return body, err
 }
 
 // signature parses "(a, b=1)".
@@ -289,6 +314,8 @@ func (p *parser) signature(m *macroInfo) error {
 				return err
 			}
 			m.defaults = append(m.defaults, x)
+		case t.text == "caller":
+			return p.failf(t, `the special "caller" argument must be omitted or be given a default`)
 		case len(m.defaults) > 0:
 			return p.failf(t, "non-default argument follows default argument")
 		}
@@ -312,7 +339,7 @@ func (p *parser) callTag(t token) (stmt, error) {
 	if !ok {
 		return nil, p.failf(t, "expected call")
 	}
-	m.body, _, err = p.block("endcall")
+	m.body, err = p.function("endcall")
 	return &callStmt{call: c, m: m, line: t.line}, err
 }
 
@@ -435,6 +462,16 @@ func (p *parser) oneTarget(attrs bool) (target, error) {
 		return t, err
 	}
 	return t, nil
+}
+
+// binds reports whether an assignment to t sets the variable name.
+func (t target) binds(name string) bool {
+	for _, x := range t.tuple {
+		if x.binds(name) {
+			return true
+		}
+	}
+	return !t.multi && t.attr == "" && t.name == name
 }
 
 func (t target) clone() target {

@@ -31,8 +31,8 @@ type frame struct {
 }
 
 var (
-	errBreak    = errors.New("jinja: break outside loop")
-	errContinue = errors.New("jinja: continue outside loop")
+	errBreak    = errors.New("jinja: break")
+	errContinue = errors.New("jinja: continue")
 )
 
 func (st *state) start(t *Template, dst []byte, env *Env) {
@@ -70,11 +70,7 @@ func (st *state) run(t *Template) error {
 	f, mark := st.push(t.root, nil)
 	defer st.pop(f, mark, t.root)
 	st.enter(t.root.in)
-	err := st.exec(t.body)
-	if err == errBreak || err == errContinue {
-		return errf(KindSyntax, "'break' or 'continue' outside loop")
-	}
-	return err
+	return st.exec(t.body)
 }
 
 // push makes a frame for a function whose parent frame is given, and makes it
@@ -150,6 +146,7 @@ func (st *state) write(s string) error {
 func (st *state) capture(f func() error) (Value, error) {
 	mark := len(st.out)
 	if err := f(); err != nil {
+		st.out = st.out[:mark] // a break may leave from inside
 		return Value{}, err
 	}
 	return st.captured(mark)
