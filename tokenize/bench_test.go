@@ -3,6 +3,7 @@ package tokenize_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -257,4 +258,16 @@ func fibonacci(size int) string {
 		a, b = b, b+a
 	}
 	return b[:size]
+}
+
+// BenchmarkCacheConversation encodes a conversation of about 32,000 tokens
+// that comes back with one more turn each time, against encoding it afresh.
+func BenchmarkCacheConversation(b *testing.B) {
+	bpe := goldenModel(b, "qwen3")
+	doc, text := benchText(b, "doc-1800"), ""
+	for turn := range 18 {
+		text += fmt.Sprintf("<|im_start|>user\nturn %d of %s<|im_end|>\n", turn, doc)
+	}
+	b.Run("cached", func(b *testing.B) { benchAppend(b, tokenize.NewCache(bpe, 16<<20), text) })
+	b.Run("afresh", func(b *testing.B) { benchAppend(b, bpe, text) })
 }

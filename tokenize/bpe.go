@@ -54,7 +54,14 @@ func (b *BPE) Append(dst []uint32, text string) ([]uint32, error) {
 // Append it returns a *LimitError.
 func (b *BPE) AppendWith(dst []uint32, text string, opt Options) ([]uint32, error) {
 	before, after := b.around(opt)
-	return b.appendAround(dst, text, opt, before, after)
+	return b.appendAround(dst, text, opt, &surround{before: before, after: after})
+}
+
+// surround is what goes with a text into an encoder.
+type surround struct {
+	before, after []uint32 // ids around those of the text
+	cache         *Cache   // nil: none
+	hasher        *hasher  // nil: no hashes wanted
 }
 
 // around returns the ids that opt asks for before and after a text.
@@ -65,8 +72,8 @@ func (b *BPE) around(opt Options) (before, after []uint32) {
 	return nil, nil
 }
 
-// appendAround is AppendWith with any ids around those of the text.
-func (b *BPE) appendAround(dst []uint32, text string, opt Options, before, after []uint32) ([]uint32, error) {
+// appendAround is AppendWith with all of what may go with a text.
+func (b *BPE) appendAround(dst []uint32, text string, opt Options, s *surround) ([]uint32, error) {
 	e, err := b.begin(text, opt)
 	if err != nil {
 		return dst, err
@@ -74,7 +81,8 @@ func (b *BPE) appendAround(dst []uint32, text string, opt Options, before, after
 	own := e.ids
 	e.ids, e.base = dst, len(dst)
 	e.stop = satAdd(e.base, e.max)
-	err = e.text(text, before, after)
+	e.around = *s
+	err = e.text(text)
 	dst, e.ids = e.ids, own
 	b.end(e)
 	return dst, err
@@ -95,8 +103,8 @@ func (b *BPE) Visit(text string, opt Options, visit func(ids []uint32) error) er
 	}
 	e.ids, e.base, e.visit = e.ids[:0], 0, visit
 	e.stop = min(chunkIDs, e.max)
-	before, after := b.around(opt)
-	err = e.text(text, before, after)
+	e.around.before, e.around.after = b.around(opt)
+	err = e.text(text)
 	if err == nil && len(e.ids) > 0 {
 		err = visit(e.ids)
 	}
@@ -112,7 +120,7 @@ func (b *BPE) Count(text string) (int, error) {
 	}
 	e.ids, e.base, e.count = e.ids[:0], 0, true
 	e.stop = chunkIDs
-	err = e.text(text, nil, nil)
+	err = e.text(text)
 	n := e.done + len(e.ids)
 	b.end(e)
 	return n, err
@@ -143,7 +151,7 @@ func (b *BPE) begin(text string, opt Options) (*encoder, error) {
 const keepScratch = 8 << 20
 
 func (b *BPE) end(e *encoder) {
-	e.visit, e.count = nil, false
+	e.visit, e.count, e.around = nil, false, surround{}
 	if e.size() <= keepScratch {
 		b.scratch.Put(e)
 	}

@@ -20,6 +20,7 @@ type encoder struct {
 	err     error
 	visit   func([]uint32) error
 	count   bool
+	around  surround
 	normal  normalBuffers
 	meta    []byte
 	merger  merger
@@ -31,20 +32,24 @@ func (e *encoder) size() int {
 		cap(e.merger.syms)*int(unsafe.Sizeof(symbol{})) + e.merger.long.size()
 }
 
-// text encodes a whole text, between the ids before and after.
-func (e *encoder) text(text string, before, after []uint32) error {
-	e.ids = append(e.ids, before...)
+// text encodes a whole text with what goes around it.
+func (e *encoder) text(text string) error {
+	e.ids = append(e.ids, e.around.before...)
 	for i := 0; i < len(text) && e.err == nil; {
 		start, end, id := e.b.before.next(text, i)
 		if start > i {
-			e.part(text[i:start], i == 0)
+			if c := e.around.cache; c != nil {
+				c.encode(e, text[i:start], i == 0)
+			} else {
+				e.part(text[i:start], i == 0)
+			}
 		}
 		if start < len(text) {
 			e.emit(id)
 		}
 		i = end
 	}
-	e.ids = append(e.ids, after...)
+	e.ids = append(e.ids, e.around.after...)
 	if len(e.ids) > e.stop && e.err == nil {
 		e.full()
 	}

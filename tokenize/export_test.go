@@ -22,3 +22,10 @@ func (b *BPE) Uncut() *BPE {
 	}
 	return c
 }
+
+// Used returns the bytes that the cache accounts for.
+func (c *Cache) Used() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.used
+}

@@ -1,6 +1,7 @@
 package tokenize
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,9 @@ type Config struct {
 	// MaxTokens is the largest number of ids a prompt or conversation may
 	// have, special ones included. If zero, any number.
 	MaxTokens int
+	// CacheBytes is the memory, in bytes, for what conversations repeat; see
+	// Cache. If zero, 16 MiB; if negative, none.
+	CacheBytes int
 }
 
 // Model is a model's tokenizer together with what its configuration says about
@@ -29,6 +33,7 @@ type Config struct {
 // folder that an engine serves the model from.
 type Model struct {
 	bpe           *BPE
+	cache         *Cache // nil: none
 	limits        Options
 	bos, eos      string
 	before, after []uint32       // around a completion prompt
@@ -61,6 +66,9 @@ func LoadWith(fsys fs.FS, cfg Config) (*Model, error) {
 		limits: Options{MaxBytes: cfg.MaxBytes, MaxTokens: cfg.MaxTokens},
 		bos:    string(config.BOS), eos: string(config.EOS),
 	}
+	if cfg.CacheBytes >= 0 {
+		m.cache = NewCache(bpe, cmp.Or(cfg.CacheBytes, 16<<20))
+	}
 	if m.before, m.after, err = config.around(bpe); err != nil {
 		return nil, err
 	}
@@ -88,7 +96,7 @@ func (m *Model) EOS() string { return m.eos }
 // replace the file's post-processor by their own rule (add_bos_token and
 // add_eos_token in tokenizer_config.json).
 func (m *Model) AppendPrompt(dst []uint32, text string) ([]uint32, error) {
-	return m.bpe.appendAround(dst, text, m.limits, m.before, m.after)
+	return m.bpe.appendAround(dst, text, m.limits, &surround{before: m.before, after: m.after, cache: m.cache})
 }
 
 // AppendText appends the text of a conversation, as the chat template renders
@@ -111,19 +119,44 @@ func (m *Model) AppendChat(dst []uint32, in chat.Input) ([]uint32, error) {
 
 // AppendChatInfo is AppendChat and also says how exact the ids are.
 func (m *Model) AppendChatInfo(dst []uint32, in chat.Input) ([]uint32, chat.Info, error) {
+	info, err := m.withText(in, func(text string) (err error) {
+		dst, err = m.bpe.appendAround(dst, text, m.limits, &surround{cache: m.cache})
+		return err
+	})
+	return dst, info, err
+}
+
+// AppendChatBlocks is AppendChatInfo and also appends the hashes of the full
+// blocks of the ids appended, which costs little for the turns that a
+// conversation had before. All calls must use the same by.Append.
+func (m *Model) AppendChatBlocks(dst []uint32, hashes []uint64, in chat.Input, by Blocks) ([]uint32, []uint64, chat.Info, error) {
+	h := &hasher{by: by, hashes: hashes, chain: by.Seed, done: len(dst)}
+	info, err := m.withText(in, func(text string) (err error) {
+		dst, err = m.bpe.appendAround(dst, text, m.limits, &surround{cache: m.cache, hasher: h})
+		return err
+	})
+	if err == nil {
+		h.upTo(dst)
+	}
+	return dst, h.hashes, info, err
+}
+
+// withText renders a conversation and calls f with the text, which is valid
+// during the call.
+func (m *Model) withText(in chat.Input, f func(text string) error) (chat.Info, error) {
 	buf, _ := m.texts.Get().(*[]byte)
 	if buf == nil {
 		buf = new([]byte)
 	}
 	text, info, err := m.AppendText((*buf)[:0], in)
 	if err == nil {
-		dst, err = m.bpe.AppendWith(dst, view(text), m.limits)
+		err = f(view(text))
 	}
 	if cap(text) <= keepScratch {
 		*buf = text
 		m.texts.Put(buf)
 	}
-	return dst, info, err
+	return info, err
 }
 
 // ownRule lists the tokenizer classes which add the special tokens that
