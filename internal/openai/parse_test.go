@@ -350,7 +350,7 @@ func TestO10NotQuiteJSON(t *testing.T) {
 		"comment": "/* */" + ok, "line comment": ok + "// x", "byte order mark": "\ufeff" + ok, "array": "[" + ok + "]", "string": `"a"`,
 		"nan": string(chat(`,"x":NaN`)), "infinity": string(chat(`,"x":Infinity`)), "minus infinity": string(chat(`,"x":-Infinity`)),
 		"single quotes": `{'model':'a'}`, "nul": ok + "\x00", "utf-16": "{\x00}\x00", "bad utf-8": string(chat(`,"x":"` + "\xff" + `"`)),
-		"bad utf-8 name": string(chat(`,"` + "\xff" + `":1`)), "lone surrogate": string(chat(`,"x":"\ud83d"`)), "control": string(chat(`,"x":"` + "\n" + `"`)),
+		"bad utf-8 name": string(chat(`,"` + "\xff" + `":1`)), "lone surrogate": string(chat(`,"x":"\ud83d"`)), "two low surrogates": string(chat(`,"x":"\ude00\ude00"`)), "two high ones": string(chat(`,"x":"\ud83d\ud83d"`)), "control": string(chat(`,"x":"` + "\n" + `"`)),
 		"surrogate bytes": string(chat(`,"x":"` + "\xed\xa0\x80" + `"`)), "cut": ok[:len(ok)-1], "leading zero": string(chat(`,"x":01`)),
 		"cut escape": `{"a\`, "cut string": `{"a`, "cut number": `{"a":-`,
 	} {
