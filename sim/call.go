@@ -25,7 +25,6 @@ type call struct {
 	mu     sync.Mutex
 	events []event
 	wake   chan struct{}
-	left   int // choices the engine still holds, after an abort
 }
 
 // choice is one sequence of a call.
@@ -96,11 +95,11 @@ func (c *call) freed(now time.Time) {
 
 // cachedShare is what the choice adds to the request's cached tokens: the
 // engine reports each prompt once.
-func (c *choice) cachedShare() int {
-	if !c.first {
+func (ch *choice) cachedShare() int {
+	if !ch.first {
 		return 0
 	}
-	return c.seq.Cached
+	return ch.seq.Cached
 }
 
 func (c *call) cached() int {

@@ -28,7 +28,7 @@ func (s *Server) Restart() {
 	defer s.mu.Unlock()
 	s.stopLocked()
 	s.led.endAll(killed)
-	s.dead, s.hung, s.closed = false, false, false
+	s.dead, s.hung, s.closed, s.asleep = false, false, false, false
 	s.met = newMeters(s.cfg.MaxModelLen)
 	clear(s.adapters)
 	s.order = nil
@@ -60,6 +60,27 @@ func (s *Server) Resume() {
 		s.timer = time.AfterFunc(0, func() { s.stepDone(epoch) })
 		return
 	}
+	s.kickLocked(time.Now())
+}
+
+// Sleep offloads the weights, as POST /sleep does: the cache is dropped, the
+// metrics say so, and requests wait until Wake. It reports false, and does
+// nothing, while requests are running.
+func (s *Server) Sleep() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.eng.Idle() || !s.eng.ResetPrefixCache() {
+		return false
+	}
+	s.asleep = true
+	return true
+}
+
+// Wake brings the weights back.
+func (s *Server) Wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asleep = false
 	s.kickLocked(time.Now())
 }
 

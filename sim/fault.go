@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -182,9 +183,7 @@ func (sc *script) line(data []byte) {
 }
 
 func (sc *script) head(status int) {
-	for k, v := range sc.Header {
-		sc.w.Header()[k] = v
-	}
+	maps.Copy(sc.w.Header(), sc.Header)
 	sc.entry.update(func(e *Received) { e.Status = status })
 	sc.w.WriteHeader(status)
 }

@@ -279,3 +279,28 @@ func TestCloseAbortsRequests(t *testing.T) {
 		}
 	})
 }
+
+func TestSleep(t *testing.T) {
+	bubble(t, func(t *testing.T, r *sim.Replica, c *http.Client) {
+		if !r.Sleep() {
+			t.Fatal("an idle replica does not go to sleep")
+		}
+		const line = `vllm:engine_sleep_state{engine="0",model_name="acme-8b",sleep_state="weights_offloaded"} 1.0`
+		if _, m := get(t, c, "/metrics"); !strings.Contains(m, line) {
+			t.Errorf("metrics lack %s", line)
+		}
+		go func() {
+			time.Sleep(time.Minute)
+			r.Wake()
+		}()
+		start := time.Now()
+		resp, err := complete(t.Context(), c, `{"prompt":"a","max_tokens":1}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if got := time.Since(start); got != time.Minute+10*time.Millisecond {
+			t.Errorf("answer after %v, want a step after it woke", got)
+		}
+	})
+}

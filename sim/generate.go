@@ -137,6 +137,7 @@ func (s *Server) answer(sc *script, c *call) {
 	}
 	s.finished(c)
 	sc.w.Header().Set("Content-Type", "application/json")
+	s.loadHeader(sc.w.Header(), sc.r.Header.Get("endpoint-load-metrics-format"))
 	out := s.appendAnswer(nil, c)
 	c.entry.update(func(e *Received) { e.Status, e.Sent = http.StatusOK, c.generated() })
 	_, _ = sc.w.Write(out)
@@ -214,4 +215,18 @@ func (s *Server) refuseStream(w http.ResponseWriter, c *call) {
 		}
 	}
 	_ = st.send([]byte("[DONE]"))
+}
+
+// loadHeader adds the engine's load to an answer that does not stream, if the
+// request asked for it.
+func (s *Server) loadHeader(h http.Header, format string) {
+	s.mu.Lock()
+	st := s.shown
+	s.mu.Unlock()
+	switch format {
+	case "JSON":
+		h.Set("endpoint-load-metrics", fmt.Sprintf(`JSON {"named_metrics":{"kv_cache_usage_perc":%g,"num_requests_waiting":%d}}`, st.KVUsage(), st.Waiting))
+	case "TEXT":
+		h.Set("endpoint-load-metrics", fmt.Sprintf("TEXT named_metrics.kv_cache_usage_perc=%g, named_metrics.num_requests_waiting=%d", st.KVUsage(), st.Waiting))
+	}
 }

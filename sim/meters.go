@@ -187,8 +187,12 @@ func (s *Server) exposition() []byte {
 	x.line("vllm:num_requests_waiting_by_reason", `reason="capacity"`, float64(st.Waiting-st.Deferred))
 	x.line("vllm:num_requests_waiting_by_reason", `reason="deferred"`, float64(st.Deferred))
 	x.family("vllm:engine_sleep_state", "gauge")
-	x.line("vllm:engine_sleep_state", `sleep_state="awake"`, 1)
-	x.line("vllm:engine_sleep_state", `sleep_state="weights_offloaded"`, 0)
+	asleep := 0.0
+	if s.asleep {
+		asleep = 1
+	}
+	x.line("vllm:engine_sleep_state", `sleep_state="awake"`, 1-asleep)
+	x.line("vllm:engine_sleep_state", `sleep_state="weights_offloaded"`, asleep)
 	x.line("vllm:engine_sleep_state", `sleep_state="discard_all"`, 0)
 	x.gauge("vllm:kv_cache_usage_perc", st.KVUsage())
 	s.writeCounters(x, st)

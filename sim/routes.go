@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -13,10 +14,8 @@ func (s *Server) resolve(c *call) *apiError {
 		return nil
 	}
 	name := *c.req.Model
-	for _, alias := range s.cfg.Aliases {
-		if alias == name {
-			return nil
-		}
+	if slices.Contains(s.cfg.Aliases, name) {
+		return nil
 	}
 	s.mu.Lock()
 	_, ok := s.adapters[name]

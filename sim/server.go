@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	// itself, given a hash of the prompt. If nil, 32 to 511.
 	Natural func(prompt uint64) int
 
+	APIKey           string // protects the paths under /v1, as --api-key
 	HideCachedTokens bool   // as without --enable-prompt-tokens-details
 	ForceUsage       bool   // as with --enable-force-include-usage
 	NoRuntimeLoRA    bool   // the adapter routes answer 404
@@ -68,6 +70,7 @@ type Server struct {
 	started                 time.Time
 	epoch                   int // of the engine; steps of an earlier one are void
 	closed                  bool
+	asleep                  bool
 	hung                    bool
 	dead                    bool
 	onKill                  func()
@@ -193,6 +196,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Invalid HTTP request received.", http.StatusBadRequest)
 		return
 	}
+	if s.cfg.APIKey != "" && strings.HasPrefix(r.URL.Path, "/v1/") && r.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey {
+		writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+		return
+	}
 	s.mux.ServeHTTP(w, r)
 }
 
@@ -236,7 +243,7 @@ func (s *Server) Requests() []Received {
 
 // kickLocked starts a step if there is work and none runs.
 func (s *Server) kickLocked(from time.Time) {
-	if s.stepping || s.hung || s.closed || s.dead {
+	if s.stepping || s.hung || s.closed || s.dead || s.asleep {
 		return
 	}
 	d, ok := s.eng.Begin()

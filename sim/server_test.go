@@ -281,3 +281,24 @@ func TestLoRARoutes(t *testing.T) {
 		}
 	}
 }
+
+func TestAPIKey(t *testing.T) {
+	_, hs := fast(t, sim.Config{APIKey: "k"})
+	if resp := post(t, hs.URL+"/v1/completions", `{"prompt":"a"}`); resp.StatusCode != 401 || readAll(t, resp) != `{"error":"Unauthorized"}` {
+		t.Errorf("without the key: %d", resp.StatusCode)
+	}
+	if resp := post(t, hs.URL+"/v1/completions", `{"prompt":"a","max_tokens":1}`, "Authorization", "Bearer k"); resp.StatusCode != 200 {
+		t.Errorf("with the key: %d", resp.StatusCode)
+	}
+	if resp := post(t, hs.URL+"/tokenize", `{"prompt":"abcdabcd"}`); resp.StatusCode != 200 || !strings.Contains(readAll(t, resp), `"count":2`) {
+		t.Errorf("an open path: %d", resp.StatusCode)
+	}
+}
+
+func TestLoadHeader(t *testing.T) {
+	_, hs := fast(t, sim.Config{})
+	resp := post(t, hs.URL+"/v1/completions", `{"prompt":"a","max_tokens":1}`, "endpoint-load-metrics-format", "JSON")
+	if got, want := resp.Header.Get("endpoint-load-metrics"), `JSON {"named_metrics":{"kv_cache_usage_perc":0,"num_requests_waiting":0}}`; got != want {
+		t.Errorf("endpoint-load-metrics = %q, want %q", got, want)
+	}
+}

@@ -73,7 +73,7 @@ func troubled(seed uint64) (Config, *Trace) {
 // no lease, no place in a line, no reservation, no block.
 func TestConservation(t *testing.T) {
 	seen := Report{}
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		cfg, trace := troubled(seed)
 		w, err := newWorld(cfg.withDefaults(), trace)
 		if err != nil {
@@ -149,7 +149,7 @@ func checkRest(t *testing.T, seed uint64, w *world, r *Report) {
 
 // The same Config and Trace give the same Report, to the bit.
 func TestDeterminism(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(6) {
 		var reports []*Report
 		for range 2 {
 			cfg, trace := troubled(seed)
@@ -166,7 +166,7 @@ func TestDeterminism(t *testing.T) {
 }
 
 func FuzzConservation(f *testing.F) {
-	for seed := range uint64(8) {
+	for seed := range uint64(3) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

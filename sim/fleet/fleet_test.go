@@ -1,7 +1,7 @@
 package fleet_test
 
 import (
-	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -255,10 +255,10 @@ func TestDirectOverflowsTheCache(t *testing.T) {
 // Rules that know the caches hit more than one that does not, and a fleet is
 // worse off when several gateways do not know of each other.
 func TestRulesDiffer(t *testing.T) {
-	trace := busy(60, 20*time.Second)
+	trace := busy(30, 10*time.Second)
 	hits := map[string]float64{}
 	for _, name := range router.Names() {
-		r := run(t, fleet.Config{Replicas: fleet.Uniform(8, sim.Llama8BA100()), Router: byName(t, name)}, trace)
+		r := run(t, fleet.Config{Replicas: fleet.Uniform(4, sim.Llama8BA100()), Router: byName(t, name)}, trace)
 		if r.Finished != r.Requests {
 			t.Errorf("%s: %d of %d finished", name, r.Finished, r.Requests)
 		}
@@ -318,7 +318,7 @@ func TestWorkload(t *testing.T) {
 	if err := tr.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(tr) != fmt.Sprint(wl.Trace(3)) || fmt.Sprint(tr) == fmt.Sprint(wl.Trace(4)) {
+	if !reflect.DeepEqual(tr, wl.Trace(3)) || reflect.DeepEqual(tr, wl.Trace(4)) {
 		t.Error("the trace does not follow from the seed")
 	}
 	var prompt, output, first int
