@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/expediterhq/expediter/tokenize/internal/scan"
 )
@@ -272,6 +273,22 @@ type addedEntry struct {
 	Special    bool   `json:"special"`
 }
 
+// check refuses what this package does not implement.
+func (e *addedEntry) check() error {
+	feature := ""
+	switch {
+	case e.SingleWord:
+		feature = "single_word"
+	case e.LStrip:
+		feature = "lstrip"
+	case e.RStrip:
+		feature = "rstrip"
+	default:
+		return nil
+	}
+	return &UnsupportedError{"added_tokens", fmt.Sprintf("%s of %q", feature, e.Content)}
+}
+
 // readAdded reads added_tokens, and makes sure that the ids are those the
 // reference gives: it takes an id from the vocabulary, or the next free one.
 func (b *BPE) readAdded(data []byte, build *builder) error {
@@ -283,39 +300,37 @@ func (b *BPE) readAdded(data []byte, build *builder) error {
 		return &FormatError{"added_tokens", err}
 	}
 	var before, after []addedToken
-	known := map[string]uint32{}
+	known := map[string]bool{}
 	next := uint32(build.tokens)
 	for _, e := range entries {
-		switch {
-		case e.Content == "":
+		if err := e.check(); err != nil {
+			return err
+		}
+		if e.Content == "" {
 			continue
-		case e.SingleWord:
-			return &UnsupportedError{"added_tokens", fmt.Sprintf("single_word of %q", e.Content)}
-		case e.LStrip:
-			return &UnsupportedError{"added_tokens", fmt.Sprintf("lstrip of %q", e.Content)}
-		case e.RStrip:
-			return &UnsupportedError{"added_tokens", fmt.Sprintf("rstrip of %q", e.Content)}
 		}
-		id, ok := known[e.Content]
-		if !ok {
-			id, ok = build.tokenID([]byte(e.Content))
-		}
+		id, ok := build.tokenID([]byte(e.Content))
 		if !ok {
 			id = next
 		}
 		if id != e.ID {
 			return malformed("added_tokens", "%q has id %d, expected %d", e.Content, e.ID, id)
 		}
-		known[e.Content], b.added[id] = id, e.Content
 		next = max(next, id+1)
-		if e.Normalized != nil && !*e.Normalized || e.Normalized == nil && e.Special {
-			before = append(before, addedToken{e.Content, id})
-			continue
+		b.added[id] = e.Content
+		content, normalized := e.Content, e.Normalized == nil && !e.Special || e.Normalized != nil && *e.Normalized
+		if normalized {
+			var n normalBuffers
+			content = strings.Clone(n.normalize(b.normal, content))
+			after = append(after, addedToken{content, id})
+		} else {
+			before = append(before, addedToken{content, id})
 		}
-		var n normalBuffers
-		if content := n.normalize(b.normal, e.Content); content != "" {
-			after = append(after, addedToken{string([]byte(content)), id})
+		key := fmt.Sprint(normalized, content)
+		if known[key] || content == "" {
+			return &UnsupportedError{"added_tokens", fmt.Sprintf("%q, which is empty or equals another one", e.Content)}
 		}
+		known[key] = true
 	}
 	b.before, b.after = newAddedTokens(before), newAddedTokens(after)
 	return nil

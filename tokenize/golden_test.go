@@ -1,7 +1,7 @@
 package tokenize_test
 
 import (
-	"bufio"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"io"
@@ -68,12 +68,16 @@ func repositoryRoot(t testing.TB) string {
 
 func readGzip(t testing.TB, name string) []byte {
 	t.Helper()
-	f, err := os.Open(name)
+	packed, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	zr, err := gzip.NewReader(bufio.NewReader(f))
+	return unzip(t, packed)
+}
+
+func unzip(t testing.TB, packed []byte) []byte {
+	t.Helper()
+	zr, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
