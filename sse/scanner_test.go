@@ -169,6 +169,23 @@ func TestA5LongLines(t *testing.T) {
 	}
 }
 
+// TestScannerAtBufferEnds has events whose line ends fall on and around the
+// places where the buffer is full.
+func TestScannerAtBufferEnds(t *testing.T) {
+	for _, full := range []int{4 << 10, 8 << 10, 16 << 10, 24 << 10} {
+		for size := full - 12; size < full+4; size++ {
+			data := strings.Repeat("x", size)
+			for _, end := range []string{"\n\n", "\r\n\r\n", "\r\r", "\n: c\n\n"} {
+				raw := "data: " + data + end
+				all, err := scan(iotest.OneByteReader(strings.NewReader(raw+raw)), sse.ScannerConfig{})
+				if want := (got{raw: raw, data: data}); err != io.EOF || len(all) != 2 || all[0] != want || all[1] != want {
+					t.Fatalf("%d bytes and %q: %d events, %v", size, end, len(all), err)
+				}
+			}
+		}
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	for _, size := range []int{100, 5000, 40000} {
 		fits := "data: " + strings.Repeat("x", size-len("data: \n\n")) + "\n\n"

@@ -250,6 +250,36 @@ func TestChunkRepeat(t *testing.T) {
 	checkChunk(t, &c, []byte(strings.Replace(chunkTests[1].data, "Hel", "x\n", 1)))
 }
 
+// TestChunkRepeatTraps has chunks that must not be taken for the one before,
+// or whose like must not be learnt.
+func TestChunkRepeatTraps(t *testing.T) {
+	tests := []struct{ name, first, second string }{
+		{"other content", `{"choices":[{"delta":{"content":"x","audio":{"id":"a"}}}]}`, `{"choices":[{"delta":{"content":"","audio":{"id":"a"}}}]}`},
+		{"two texts", `{"choices":[{"delta":{"content":"x","reasoning":""}}]}`, `{"choices":[{"delta":{"content":"x","reasoning":"y"}}]}`},
+		{"text overwritten", `{"choices":[{"delta":{"content":"x","content":null}}]}`, `{"choices":[{"delta":{"content":"yy","content":null}}]}`},
+		{"count overwritten", `{"choices":[{"text":"x"}],"usage":{"prompt_tokens":1,"prompt_tokens":null}}`, `{"choices":[{"text":"x"}],"usage":{"prompt_tokens":5,"prompt_tokens":null}}`},
+		{"usage overwritten", `{"choices":[{"text":"x"}],"usage":{"prompt_tokens":1},"usage":null}`, `{"choices":[{"text":"x"}],"usage":{"prompt_tokens":5},"usage":null}`},
+		{"details overwritten", `{"choices":[{"text":"x"}],"usage":{"prompt_tokens_details":{"cached_tokens":1},"prompt_tokens_details":{}}}`,
+			`{"choices":[{"text":"x"}],"usage":{"prompt_tokens_details":{"cached_tokens":5},"prompt_tokens_details":{}}}`},
+		{"error", `{"error":{"message":"m"},"choices":[{"text":"x"}]}`, `{"error":{"message":"m"},"choices":[{"text":"y"}]}`},
+		{"object is error", `{"object":"error","message":"m","choices":[{"text":"x"}]}`, `{"object":"error","message":"m","choices":[{"text":"y"}]}`},
+		{"finish", `{"choices":[{"text":"x","finish_reason":"stop"}]}`, `{"choices":[{"text":"y","finish_reason":"stop"}]}`},
+		{"escapes", `{"id":"a\n","model":"b\t","choices":[{"text":"x"}]}`, `{"id":"a\n","model":"b\t","choices":[{"text":"y"}]}`},
+		{"more after it", `{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x"}]}}`},
+		{"less", `{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x"}]`},
+		{"id behind", `{"choices":[{"text":"x"}],"id":"i","model":"m"}`, `{"choices":[{"text":"longer"}],"id":"i","model":"m"}`},
+		{"empty id", `{"choices":[{"text":"x"}],"id":""}`, `{"choices":[{"text":"y"}],"id":""}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var c vllm.Chunk
+			for _, data := range []string{tt.first, tt.first, tt.second, tt.first} {
+				checkChunk(t, &c, []byte(data))
+			}
+		})
+	}
+}
+
 func TestChunkErrors(t *testing.T) {
 	tests := []struct {
 		name, data   string
