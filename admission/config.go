@@ -18,13 +18,14 @@ type Config struct {
 	TierFloor float64
 
 	// ReserveAfter is how long work that does not fit may be overtaken before
-	// room is kept for it. If zero, 1 s; below zero, it never is.
+	// room is kept for it: see Work.Keep and Backfill. If zero, 1 s; below
+	// zero, it never is.
 	ReserveAfter time.Duration
 
 	// Backfill is the share of what becomes free that others may take when
-	// room begins to be kept; it fades from there, within seconds. If zero,
-	// 0.5; 1 limits nobody and leaves the keeping of room to start, which
-	// knows replicas and can keep it on one.
+	// room begins to be kept for work without Keep; it fades from there, within
+	// seconds. That slows the whole pool down, so it is for pools of one or
+	// two replicas. If zero, 1: nobody is limited.
 	Backfill float64
 }
 
@@ -57,7 +58,7 @@ func (c Config) withDefaults() Config {
 		c.ReserveAfter = time.Second
 	}
 	if c.Backfill == 0 {
-		c.Backfill = 0.5
+		c.Backfill = 1
 	}
 	return c
 }

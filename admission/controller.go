@@ -40,6 +40,7 @@ type waiter struct {
 	done    chan outcome // takes one value
 	item    *Item
 	trying  bool
+	kept    bool  // Keep was called
 	leaving error // why it wants to leave while it is being tried
 }
 

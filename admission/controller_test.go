@@ -344,7 +344,7 @@ func TestK8Flood(t *testing.T) {
 // goroutines; at rest everything is back.
 func TestNothingIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(t, admission.Config{MaxWaiting: 200, ReserveAfter: 50 * time.Millisecond}, 10_000)
+		g := newGate(t, admission.Config{MaxWaiting: 200, ReserveAfter: 50 * time.Millisecond, Backfill: 0.5}, 10_000)
 		rnd := rand.New(rand.NewPCG(1, 2))
 		var wg sync.WaitGroup
 		for i := range 3000 {
@@ -472,4 +472,48 @@ func TestCloseWhileTried(t *testing.T) {
 			wg.Wait()
 		})
 	}
+}
+
+// TestKeep: a start function that sets room aside once it is told to, as a
+// gateway does on one of several replicas.
+func TestKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(t, admission.Config{}, 1000)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 20 { // small work keeps the pool busy for ever
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+				for ctx.Err() == nil {
+					if g.c.Admit(ctx, admission.Work{Tenant: "small", Tokens: 100}, g.take(100)) == nil {
+						time.Sleep(100 * time.Millisecond)
+						g.give(100)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		kept, held := 0, 0
+		keep := func() { kept++ }
+		err := g.c.Admit(ctx, admission.Work{Tenant: "large", Tokens: 800, Keep: keep}, func() (bool, error) {
+			if kept > 0 { // collects what it finds free
+				g.mu.Lock()
+				got := min(g.free, 800-held)
+				g.free -= got
+				held += got
+				g.mu.Unlock()
+			}
+			return held == 800, nil
+		})
+		if d := time.Since(began); err != nil || kept != 1 || d < time.Second || d > 2*time.Second {
+			t.Errorf("Admit = %v after %v, Keep called %d times: want it once, after a second, and a start soon after", err, d, kept)
+		}
+		g.give(800)
+		cancel()
+		wg.Wait()
+		if g.free != 1000 {
+			t.Errorf("%d tokens free at rest, want 1000", g.free)
+		}
+	})
 }

@@ -66,8 +66,10 @@ func (c *Controller) pause() {
 func (c *Controller) tryLocked(it *Item) bool {
 	v := it.Value.(*waiter)
 	v.trying, it.busy = true, true
+	keep := it.Keep != nil && !v.kept && c.line.Kept() == it
+	v.kept = v.kept || keep
 	c.mu.Unlock()
-	ok, o := call(v.start)
+	ok, o := v.call(keep)
 	c.mu.Lock()
 	v.trying, it.busy = false, false
 	now := time.Now()
@@ -91,16 +93,16 @@ func (c *Controller) tryLocked(it *Item) bool {
 	return true
 }
 
-// call runs start and catches its panic.
-func call(start func() (bool, error)) (ok bool, o outcome) {
+// call runs start, and Keep before it if it is time, and catches a panic.
+func (v *waiter) call(keep bool) (ok bool, o outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			ok, o = false, outcome{panicked: p}
 		}
 	}()
-	ok, err := start()
-	if err != nil {
-		ok = false
+	if keep {
+		v.item.Keep()
 	}
-	return ok, outcome{err: err}
+	ok, err := v.start()
+	return ok && err == nil, outcome{err: err}
 }

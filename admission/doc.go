@@ -6,8 +6,9 @@
 // "Fairness in Serving Large Language Models", OSDI 2024), weighted; inside a
 // tenant the earliest deadline. Work that does not fit is overtaken by
 // smaller work, up to a bound: once it has been passed by as much work as it
-// needs itself, and has waited long enough, others may take only a part of
-// what becomes free until it has started.
+// needs itself, and has waited long enough, it is told to keep room for itself
+// on one replica, around which others are served; or, in pools too small for
+// that, others may take only a part of what becomes free until it has started.
 //
 // Line is that order as plain data, without clock, locks or goroutines; a
 // simulation drives it in virtual time. Controller drives a Line in real time

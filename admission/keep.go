@@ -36,10 +36,13 @@ func (l *Line) consider(it *Item, now time.Time) {
 		return
 	}
 	l.keep = keep{item: it, since: now, rate: l.cfg.Backfill * l.rate.value(now)}
-	if l.cfg.Backfill == 1 {
+	if it.Keep != nil || l.cfg.Backfill == 1 {
 		l.keep.rate = -1
 	}
 }
+
+// Kept is the item that room is kept for, or nil. There is at most one.
+func (l *Line) Kept() *Item { return l.keep.item }
 
 // allows reports whether an item may be tried while room is kept for another:
 // that other itself, higher tiers, and what the backfill leaves.

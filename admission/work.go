@@ -17,6 +17,13 @@ type Work struct {
 	Deadline time.Time // latest useful start; zero = none
 	Arrived  time.Time // decides between equal deadlines. If zero, when it joins the line
 
+	// Keep, if not nil, is called at most once, and never while start is
+	// under way, when the work has been passed by as much as it needs itself
+	// and has waited long enough. From then on start may set room aside on
+	// one replica, and the line leaves it at that. If it is nil, the line
+	// limits what others may take: see Config.Backfill.
+	Keep func()
+
 	// Retry says that the work was started before and failed through no
 	// fault of its own: it is not charged to its tenant again, and the bounds
 	// of the line do not apply to it.
