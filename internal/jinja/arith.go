@@ -8,29 +8,26 @@ import (
 )
 
 // binary evaluates an arithmetic operator with Python's rules.
-func binary(st *state, op string, a, b Value) (Value, error) {
+func binary(st *state, op operator, a, b Value) (Value, error) {
 	switch {
 	case a.isUndef():
 		return a, a.fail()
-	case b.isUndef() && (op != "%" || a.kind != String):
+	case b.isUndef() && (op != opMod || a.kind != String):
 		return b, b.fail()
 	case a.isNumber() && b.isNumber():
 		return arith(op, a, b)
 	}
 	switch op {
-	case "+":
+	case opAdd:
 		return addSequences(st, a, b)
-	case "*":
+	case opMul:
 		if r, ok, err := repeat(st, a, b); ok {
 			return r, err
 		}
-	case "%":
+	case opMod:
 		if a.kind == String {
 			return formatPercent(st, a.Str(), b)
 		}
-	}
-	if op == "**" {
-		op = "** or pow()"
 	}
 	return Value{}, typeErr("unsupported operand type(s) for %s: '%s' and '%s'", op, typeName(a), typeName(b))
 }
@@ -99,15 +96,15 @@ func repeat(st *state, a, b Value) (Value, bool, error) {
 }
 
 // arith evaluates an operator on two numbers.
-func arith(op string, a, b Value) (Value, error) {
+func arith(op operator, a, b Value) (Value, error) {
 	switch {
 	case a.kind == Float || b.kind == Float:
 		return floatArith(op, a, b)
-	case op == "/":
+	case op == opDiv:
 		return divide(a, b)
-	case op == "%" && b.big().Sign() == 0:
+	case op == opMod && b.big().Sign() == 0:
 		return Value{}, errf(KindZeroDiv, "integer modulo by zero")
-	case op == "**":
+	case op == opPow:
 		return power(a, b)
 	}
 	if a.kind != BigInt && b.kind != BigInt {
@@ -117,11 +114,11 @@ func arith(op string, a, b Value) (Value, error) {
 	}
 	x, y, z := a.big(), b.big(), new(big.Int)
 	switch op {
-	case "+":
+	case opAdd:
 		z.Add(x, y)
-	case "-":
+	case opSub:
 		z.Sub(x, y)
-	case "*":
+	case opMul:
 		if x.BitLen()+y.BitLen() > 2*maxIntBits {
 			return Value{}, errBuild
 		}
@@ -136,7 +133,7 @@ func arith(op string, a, b Value) (Value, error) {
 			m.Add(m, y)
 			z.Sub(z, big.NewInt(1))
 		}
-		if op == "%" {
+		if op == opMod {
 			z = m
 		}
 	}
@@ -144,15 +141,15 @@ func arith(op string, a, b Value) (Value, error) {
 }
 
 // smallArith handles int64 operands; ok is false if the result might not fit.
-func smallArith(op string, x, y int64) (Value, bool, error) {
+func smallArith(op operator, x, y int64) (Value, bool, error) {
 	switch op {
-	case "+":
+	case opAdd:
 		z := x + y
 		return FromInt(z), (z > x) == (y > 0), nil
-	case "-":
+	case opSub:
 		z := x - y
 		return FromInt(z), (z < x) == (y > 0), nil
-	case "*":
+	case opMul:
 		hi, lo := bits.Mul64(uint64(max(x, -x)), uint64(max(y, -y)))
 		return FromInt(x * y), hi == 0 && lo < 1<<63, nil
 	}
@@ -167,7 +164,7 @@ func smallArith(op string, x, y int64) (Value, bool, error) {
 		m += y
 		q--
 	}
-	if op == "%" {
+	if op == opMod {
 		return FromInt(m), true, nil
 	}
 	return FromInt(q), true, nil
@@ -187,7 +184,7 @@ func toFloat(v Value) (float64, error) {
 	return f, nil
 }
 
-func floatArith(op string, a, b Value) (Value, error) {
+func floatArith(op operator, a, b Value) (Value, error) {
 	x, err := toFloat(a)
 	if err != nil {
 		return Value{}, err
@@ -197,20 +194,20 @@ func floatArith(op string, a, b Value) (Value, error) {
 		return Value{}, err
 	}
 	switch op {
-	case "+":
+	case opAdd:
 		return FromFloat(x + y), nil
-	case "-":
+	case opSub:
 		return FromFloat(x - y), nil
-	case "*":
+	case opMul:
 		return FromFloat(x * y), nil
-	case "**":
+	case opPow:
 		return floatPower(x, y)
 	}
 	if y == 0 {
-		what := map[string]string{"/": "float division by zero", "//": "float floor division by zero", "%": "float modulo"}[op]
+		what := map[operator]string{opDiv: "float division by zero", opFloorDiv: "float floor division by zero", opMod: "float modulo"}[op]
 		return Value{}, errf(KindZeroDiv, "%s", what)
 	}
-	if op == "/" {
+	if op == opDiv {
 		return FromFloat(x / y), nil
 	}
 	m := math.Mod(x, y)
@@ -223,7 +220,7 @@ func floatArith(op string, a, b Value) (Value, error) {
 	} else {
 		m = math.Copysign(0, y)
 	}
-	if op == "%" {
+	if op == opMod {
 		return FromFloat(m), nil
 	}
 	return FromFloat(floorQuotient(q, x/y)), nil
@@ -275,7 +272,7 @@ func divide(a, b Value) (Value, error) {
 func power(a, b Value) (Value, error) {
 	x, y := a.big(), b.big()
 	if y.Sign() < 0 {
-		return floatArith("**", a, b)
+		return floatArith(opPow, a, b)
 	}
 	if x.BitLen() > 1 && (!y.IsInt64() || y.Int64() > maxIntBits || int64(x.BitLen())*y.Int64() > 2*maxIntBits) {
 		return Value{}, errBuild
@@ -305,5 +302,5 @@ func unary(op byte, v Value) (Value, error) {
 	case op == '+':
 		return v, nil
 	}
-	return arith("-", FromInt(0), v)
+	return arith(opSub, FromInt(0), v)
 }

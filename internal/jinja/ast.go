@@ -42,6 +42,8 @@ type (
 	itemExpr struct {
 		x, arg expr
 		line   int
+		key    Value  // value of arg if that is a str literal
+		u      *undef // for key
 	}
 	sliceExpr struct {
 		x              expr
@@ -83,7 +85,7 @@ type (
 		line int
 	}
 	binExpr struct {
-		op   string
+		op   operator
 		l, r expr
 		line int
 	}
@@ -97,7 +99,7 @@ type (
 		line int
 	}
 	compareOp struct {
-		op string
+		op operator
 		x  expr
 	}
 )
@@ -237,3 +239,70 @@ const (
 	initAlias
 	initResolve
 )
+
+// operator is a binary operator.
+type operator uint8
+
+const (
+	opNone operator = iota
+	opAdd
+	opSub
+	opMul
+	opDiv
+	opFloorDiv
+	opMod
+	opPow
+	opEq
+	opNe
+	opLt
+	opLe
+	opGt
+	opGe
+	opIn
+	opNotIn
+)
+
+// String returns the operator as Python writes it.
+func (o operator) String() string { return operatorNames[o] }
+
+var operatorNames = [...]string{"", "+", "-", "*", "/", "//", "%", "** or pow()", "==", "!=", "<", "<=", ">", ">=", "in", "not in"}
+
+// arithmetic returns the operator for a token.
+func arithmetic(s string) operator {
+	switch s {
+	case "+":
+		return opAdd
+	case "-":
+		return opSub
+	case "*":
+		return opMul
+	case "/":
+		return opDiv
+	case "//":
+		return opFloorDiv
+	case "%":
+		return opMod
+	case "**":
+		return opPow
+	}
+	return opNone
+}
+
+// comparison returns the operator for a token.
+func comparison(s string) operator {
+	switch s {
+	case "==":
+		return opEq
+	case "!=":
+		return opNe
+	case "<":
+		return opLt
+	case "<=":
+		return opLe
+	case ">":
+		return opGt
+	case ">=":
+		return opGe
+	}
+	return opNone
+}

@@ -151,7 +151,7 @@ func cmp[T int | int64 | float64](a, b T) int {
 }
 
 // less is Python's a < b; op names the operator for the error.
-func less(a, b Value, op string, depth int) (bool, error) {
+func less(a, b Value, op operator, depth int) (bool, error) {
 	switch {
 	case depth > maxDepth:
 		return false, errDeep
@@ -181,25 +181,25 @@ func less(a, b Value, op string, depth int) (bool, error) {
 }
 
 // compare evaluates one comparison operator.
-func compare(st *state, op string, a, b Value) (bool, error) {
+func compare(st *state, op operator, a, b Value) (bool, error) {
 	switch op {
-	case "==", "!=":
+	case opEq, opNe:
 		if a.kind != String || b.kind != String {
 			if err := st.spend(1 + max(length(a), 0)>>4); err != nil {
 				return false, err
 			}
 		}
 		eq, err := equal(a, b, 0)
-		return eq == (op == "=="), err
-	case "in", "not in":
+		return eq == (op == opEq), err
+	case opIn, opNotIn:
 		ok, err := contains(st, b, a)
-		return ok == (op == "in"), err
-	case "<":
+		return ok == (op == opIn), err
+	case opLt:
 		return less(a, b, op, 0)
-	case ">":
+	case opGt:
 		ok, err := less(b, a, op, 0)
 		return ok, swapped(err, a, b, op)
-	case "<=":
+	case opLe:
 		return lessEqual(a, b, op)
 	}
 	ok, err := lessEqual(b, a, op)
@@ -207,7 +207,7 @@ func compare(st *state, op string, a, b Value) (bool, error) {
 }
 
 // swapped names the operands of a failed comparison in their written order.
-func swapped(err error, a, b Value, op string) error {
+func swapped(err error, a, b Value, op operator) error {
 	if err == nil {
 		return nil
 	}
@@ -217,7 +217,7 @@ func swapped(err error, a, b Value, op string) error {
 	return err
 }
 
-func lessEqual(a, b Value, op string) (bool, error) {
+func lessEqual(a, b Value, op operator) (bool, error) {
 	if a.kind == Float || b.kind == Float {
 		if a.isNumber() && b.isNumber() {
 			c, ok := cmpNumbers(a, b)

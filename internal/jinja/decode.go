@@ -18,8 +18,11 @@ const MaxJSONDepth = 200
 // -Infinity are taken as in Python. Invalid UTF-8 and lone surrogates are
 // errors. The value shares memory with data, which must not change while the
 // value is in use.
-func Decode(data []byte) (Value, error) {
-	d := decoder{s: unsafe.String(unsafe.SliceData(data), len(data))}
+func Decode(data []byte) (Value, error) { return new(Slab).Decode(data) }
+
+// Decode is the function Decode with memory from the slab.
+func (s *Slab) Decode(data []byte) (Value, error) {
+	d := decoder{s: unsafe.String(unsafe.SliceData(data), len(data)), slab: s}
 	if !utf8.ValidString(d.s) {
 		return Value{}, errf(KindJSON, "invalid UTF-8")
 	}
@@ -35,12 +38,11 @@ func Decode(data []byte) (Value, error) {
 }
 
 type decoder struct {
-	s     string
-	i     int
-	vals  []Value // stack of unfinished arrays
-	ents  []Entry // stack of unfinished objects
-	lists []list  // slabs
-	maps  []Map
+	s    string
+	i    int
+	vals []Value // stack of unfinished arrays
+	ents []Entry // stack of unfinished objects
+	slab *Slab
 }
 
 func (d *decoder) errorf(what string) error {
@@ -144,12 +146,7 @@ func (d *decoder) array(depth int) (Value, error) {
 			return v, err
 		}
 	}
-	if len(d.lists) == 0 {
-		d.lists = make([]list, 8)
-	}
-	l := &d.lists[0]
-	d.lists = d.lists[1:]
-	l.items = append([]Value(nil), d.vals[mark:]...)
+	l := d.slab.newList(d.vals[mark:])
 	d.vals = d.vals[:mark]
 	return Value{kind: List, ptr: unsafe.Pointer(l)}, nil
 }
@@ -182,20 +179,15 @@ func (d *decoder) object(depth int) (Value, error) {
 			return v, err
 		}
 	}
-	if len(d.maps) == 0 {
-		d.maps = make([]Map, 8)
-	}
-	m := &d.maps[0]
-	d.maps = d.maps[1:]
+	m := d.slab.NewMap(len(d.ents) - mark)
 	m.fill(d.ents[mark:])
 	d.ents = d.ents[:mark]
 	return FromDict(m), nil
 }
 
-// fill sets the entries of an empty map; a later equal key replaces the value
-// of an earlier one.
+// fill adds entries to an empty map; a later equal key replaces the value of
+// an earlier one.
 func (m *Map) fill(from []Entry) {
-	m.entries = make([]Entry, 0, len(from))
 	for _, e := range from {
 		m.set(e.Key, e.Val)
 	}

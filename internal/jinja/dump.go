@@ -165,11 +165,11 @@ func order(a, b Value) (int, error) {
 	if a.kind == String && b.kind == String {
 		return strings.Compare(a.Str(), b.Str()), nil
 	}
-	lt, err := less(a, b, "<", 0)
+	lt, err := less(a, b, opLt, 0)
 	if err != nil || lt {
 		return -1, err
 	}
-	gt, err := less(b, a, "<", 0)
+	gt, err := less(b, a, opLt, 0)
 	if gt {
 		return 1, err
 	}

@@ -8,7 +8,7 @@ import "strings"
 func (st *state) emit(x expr) error {
 	switch x := x.(type) {
 	case *binExpr:
-		if x.op == "+" {
+		if x.op == opAdd {
 			return st.emitSum(x)
 		}
 	case *concatExpr:
@@ -77,7 +77,7 @@ func (st *state) emitSum(x *binExpr) error {
 // is returned.
 func (st *state) sum(x *binExpr) (v Value, written bool, err error) {
 	mark := len(st.out)
-	if l, ok := x.l.(*binExpr); ok && l.op == "+" {
+	if l, ok := x.l.(*binExpr); ok && l.op == opAdd {
 		v, written, err = st.sum(l)
 	} else if v, err = x.l.eval(st); err == nil && v.kind == String && v.flag&strMarkup == 0 {
 		written, err = true, st.write(v.Str())
@@ -91,16 +91,16 @@ func (st *state) sum(x *binExpr) (v Value, written bool, err error) {
 	}
 	switch {
 	case !written:
-		v, err = binary(st, "+", v, r)
+		v, err = binary(st, opAdd, v, r)
 		return v, false, at(err, x.line)
 	case r.kind == String && r.flag&strMarkup == 0:
 		return v, true, st.write(r.Str())
 	case r.kind == String:
 		l := FromString(strings.Clone(string(st.out[mark:])))
 		st.out = st.out[:mark]
-		v, err = binary(st, "+", l, r)
+		v, err = binary(st, opAdd, l, r)
 		return v, false, at(err, x.line)
 	}
-	_, err = binary(st, "+", FromString(""), r)
+	_, err = binary(st, opAdd, FromString(""), r)
 	return v, false, at(err, x.line)
 }

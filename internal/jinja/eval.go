@@ -78,6 +78,16 @@ func (x *itemExpr) eval(st *state) (Value, error) {
 	if err != nil {
 		return v, err
 	}
+	if v.kind == Dict && x.u != nil {
+		m := v.Map()
+		if e, ok := m.Get(x.key.Str()); ok {
+			return e, nil
+		}
+		if a, ok := attribute(v, x.key); ok {
+			return a, nil
+		}
+		return undefined(x.u, Dict), nil
+	}
 	k, err := x.arg.eval(st)
 	if err != nil {
 		return k, err

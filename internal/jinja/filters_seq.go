@@ -193,7 +193,7 @@ func filterSum(st *state, x Value, a args) (Value, error) {
 		if v, err = get(v); err != nil {
 			return x, err
 		}
-		if total, err = binary(st, "+", total, v); err != nil {
+		if total, err = binary(st, opAdd, total, v); err != nil {
 			return x, err
 		}
 	}

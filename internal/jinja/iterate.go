@@ -74,6 +74,17 @@ func (it *iterator) next() (Value, bool) {
 	return it.items[it.i-1], true
 }
 
+// left returns the number of items that are left of a str, range or dict.
+func (it *iterator) left() int {
+	switch {
+	case it.isStr:
+		return utf8.RuneCountInString(it.text)
+	case it.rng != nil:
+		return int(it.rng.n) - it.i
+	}
+	return it.dict.Len() - it.i
+}
+
 // rest returns the items that are left, without copying where it can.
 func (it *iterator) rest(st *state) ([]Value, error) {
 	switch {
@@ -84,11 +95,15 @@ func (it *iterator) rest(st *state) ([]Value, error) {
 	case !it.isStr && it.rng == nil && it.dict == nil:
 		return it.items[it.i:], nil
 	}
-	var out []Value
+	n := it.left()
+	if err := st.build(valueSize * n); err != nil {
+		return nil, err
+	}
+	out := make([]Value, 0, n)
 	for {
 		v, ok := it.next()
 		if !ok {
-			return out, st.build(valueSize * len(out))
+			return out, nil
 		}
 		out = append(out, v)
 		if len(out)&1023 == 0 {

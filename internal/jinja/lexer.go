@@ -259,10 +259,10 @@ func (l *lexer) name() error {
 	return nil
 }
 
-var operators = []string{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", "=", ">", "<", ".", ":", "|", ",", ";"}
+var operatorTokens = []string{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", "=", ">", "<", ".", ":", "|", ",", ";"}
 
 func (l *lexer) operator() error {
-	for _, op := range operators {
+	for _, op := range operatorTokens {
 		if !strings.HasPrefix(l.src[l.pos:], op) {
 			continue
 		}

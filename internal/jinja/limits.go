@@ -3,7 +3,7 @@ package jinja
 // Limits bound what one render may cost. A zero field takes its default.
 type Limits struct {
 	Output int // bytes written, including text captured on the way. If zero, 16 MiB.
-	Steps  int // statements, iterations and elements handled. If zero, 20 million.
+	Steps  int // statements, iterations and elements handled. If zero, 10 million.
 	Build  int // bytes of intermediate strings, lists and dicts. If zero, 256 MiB.
 }
 
@@ -23,7 +23,7 @@ func (l Limits) withDefaults() Limits {
 		l.Output = 16 << 20
 	}
 	if l.Steps == 0 {
-		l.Steps = 20_000_000
+		l.Steps = 10_000_000
 	}
 	if l.Build == 0 {
 		l.Build = 256 << 20

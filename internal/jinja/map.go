@@ -119,6 +119,3 @@ func (m *Map) Clone() *Map {
 	}
 	return c
 }
-
-// NewMap returns an empty map with room for n entries.
-func NewMap(n int) *Map { return &Map{entries: make([]Entry, 0, n)} }

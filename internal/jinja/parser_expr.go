@@ -125,23 +125,23 @@ func (p *parser) not() (expr, error) {
 	return &notExpr{x}, err
 }
 
-func (p *parser) compareOp() string {
+func (p *parser) compareOp() operator {
 	t := p.cur()
 	switch {
 	case t.kind == tokOp:
-		switch t.text {
-		case "==", "!=", "<", "<=", ">", ">=":
+		op := comparison(t.text)
+		if op != opNone {
 			p.pos++
-			return t.text
 		}
+		return op
 	case t.isName("in"):
 		p.pos++
-		return "in"
+		return opIn
 	case t.isName("not") && p.look().isName("in"):
 		p.pos += 2
-		return "not in"
+		return opNotIn
 	}
-	return ""
+	return opNone
 }
 
 func (p *parser) compare() (expr, error) {
@@ -153,7 +153,7 @@ func (p *parser) compare() (expr, error) {
 	c := &compareExpr{x: x, line: line}
 	for {
 		op := p.compareOp()
-		if op == "" {
+		if op == opNone {
 			break
 		}
 		r, err := p.sum()
@@ -176,7 +176,7 @@ func (p *parser) binary(operand func() (expr, error), ops ...string) (expr, erro
 			return nil, false
 		}
 		p.pos++
-		return func(l, r expr) expr { return &binExpr{op: t.text, l: l, r: r, line: t.line} }, true
+		return func(l, r expr) expr { return &binExpr{op: arithmetic(t.text), l: l, r: r, line: t.line} }, true
 	})
 }
 

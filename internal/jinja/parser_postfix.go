@@ -59,7 +59,7 @@ func (p *parser) attribute(x expr) (expr, error) {
 		key := flagged(FromString(t.text))
 		return &attrExpr{x: x, name: t.text, line: t.line, key: key, u: &undef{name: key}, dict: isDictAttr(t.text)}, nil
 	case tokInt:
-		return &itemExpr{x: x, arg: &constExpr{t.val}, line: t.line}, nil
+		return newItem(x, &constExpr{t.val}, t.line), nil
 	}
 	return nil, p.failf(t, "expected name or number")
 }
@@ -83,14 +83,22 @@ func (p *parser) subscript(x expr, t token) (expr, error) {
 		if s, ok := args[0].(*sliceExpr); ok {
 			return s, nil
 		}
-		return &itemExpr{x: x, arg: args[0], line: t.line}, nil
+		return newItem(x, args[0], t.line), nil
 	}
 	for _, a := range args {
 		if _, ok := a.(*sliceExpr); ok {
 			return nil, p.failf(t, "slices inside a tuple subscript are not supported")
 		}
 	}
-	return &itemExpr{x: x, arg: &listExpr{kind: Tuple, items: args}, line: t.line}, nil
+	return newItem(x, &listExpr{kind: Tuple, items: args}, t.line), nil
+}
+
+func newItem(x, arg expr, line int) expr {
+	it := &itemExpr{x: x, arg: arg, line: line}
+	if c, ok := arg.(*constExpr); ok && c.v.kind == String {
+		it.key, it.u = c.v, &undef{name: c.v}
+	}
+	return it
 }
 
 // subscribed parses an index or a slice of x.

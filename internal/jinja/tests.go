@@ -26,7 +26,7 @@ func (x *testExpr) eval(st *state) (Value, error) {
 
 // testByName returns a test, or nil.
 func testByName(name string) testFunc {
-	if op := testOperator(name); op != "" {
+	if op := testOperator(name); op != opNone {
 		return func(st *state, x Value, a args) (bool, error) {
 			b, err := a.bind(name, 1, "other")
 			if err != nil {
@@ -65,24 +65,24 @@ func testByName(name string) testFunc {
 	return nil
 }
 
-func testOperator(name string) string {
+func testOperator(name string) operator {
 	switch name {
 	case "eq", "==", "equalto":
-		return "=="
+		return opEq
 	case "ne", "!=":
-		return "!="
+		return opNe
 	case "lt", "<", "lessthan":
-		return "<"
+		return opLt
 	case "le", "<=":
-		return "<="
+		return opLe
 	case "gt", ">", "greaterthan":
-		return ">"
+		return opGt
 	case "ge", ">=":
-		return ">="
+		return opGe
 	case "in":
-		return "in"
+		return opIn
 	}
-	return ""
+	return opNone
 }
 
 // kindTest returns a test that only looks at the kind of the value.
@@ -150,7 +150,7 @@ func modTest(name string) testFunc {
 			}
 			by = b[0]
 		}
-		m, err := binary(st, "%", x, by)
+		m, err := binary(st, opMod, x, by)
 		if err != nil {
 			return false, err
 		}

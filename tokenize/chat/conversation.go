@@ -16,6 +16,7 @@ type conversation struct {
 	kwargs    *jinja.Map // may be nil
 	effort    string
 	info      Info
+	slab      jinja.Slab
 
 	addGeneration bool
 	keepOpen      bool // continue the final message
@@ -27,18 +28,18 @@ func decode(in *Input) (*conversation, error) {
 		addGeneration: in.AddGenerationPrompt == nil || *in.AddGenerationPrompt,
 		keepOpen:      in.ContinueFinalMessage,
 	}
-	msgs, err := decodeField("messages", in.Messages, jinja.List)
+	msgs, err := c.field("messages", in.Messages, jinja.List)
 	if err != nil {
 		return nil, err
 	}
 	c.messages = msgs.Items()
-	if c.tools, err = decodeField("tools", in.Tools, jinja.List); err != nil {
+	if c.tools, err = c.field("tools", in.Tools, jinja.List); err != nil {
 		return nil, err
 	}
-	if c.documents, err = decodeField("documents", in.Documents, jinja.List); err != nil {
+	if c.documents, err = c.field("documents", in.Documents, jinja.List); err != nil {
 		return nil, err
 	}
-	kw, err := decodeField("chat_template_kwargs", in.Kwargs, jinja.Dict)
+	kw, err := c.field("chat_template_kwargs", in.Kwargs, jinja.Dict)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +54,12 @@ func decode(in *Input) (*conversation, error) {
 	return c, nil
 }
 
-// decodeField decodes one field, which may be absent or null.
-func decodeField(name string, raw json.RawMessage, want jinja.Kind) (jinja.Value, error) {
+// field decodes one field, which may be absent or null.
+func (c *conversation) field(name string, raw json.RawMessage, want jinja.Kind) (jinja.Value, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return jinja.Nil(), nil
 	}
-	v, err := jinja.Decode(raw)
+	v, err := c.slab.Decode(raw)
 	if err != nil {
 		return v, inputErr("%s: %v", name, err)
 	}

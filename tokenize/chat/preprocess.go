@@ -49,7 +49,7 @@ func (p *messageParser) message(m *jinja.Map) (jinja.Value, error) {
 	if err != nil {
 		return none, err
 	}
-	out := jinja.NewMap(6)
+	out := p.c.slab.NewMap(6)
 	out.Set("role", roleValue)
 	out.Set("content", content)
 	switch role {
@@ -119,14 +119,14 @@ func (p *messageParser) toolCall(i int, call jinja.Value) (jinja.Value, error) {
 		return call, p.errorf(".tool_calls[%d]: expected a call of type function", i)
 	}
 	raw, _ := fn.Map().Get("arguments")
-	a, err := arguments(raw)
+	a, err := p.c.arguments(raw)
 	if err != nil {
 		return call, p.errorf(".tool_calls[%d].function.arguments: %v", i, err)
 	}
-	f := jinja.NewMap(2)
+	f := p.c.slab.NewMap(2)
 	f.Set("arguments", a)
 	copyFields(f, fn.Map(), "name")
-	out := jinja.NewMap(3)
+	out := p.c.slab.NewMap(3)
 	copyFields(out, src, "id")
 	out.Set("function", jinja.FromDict(f))
 	copyFields(out, src, "type")
@@ -159,8 +159,8 @@ const malformed = "__vllm_malformed_json__"
 
 // arguments decodes the arguments of a tool call, which OpenAI sends as a JSON
 // string. None, an empty string and null become an empty object.
-func arguments(v jinja.Value) (jinja.Value, error) {
-	empty := jinja.FromDict(jinja.NewMap(0))
+func (c *conversation) arguments(v jinja.Value) (jinja.Value, error) {
+	empty := jinja.FromDict(c.slab.NewMap(0))
 	switch v.Kind() {
 	case jinja.Missing, jinja.None:
 		return empty, nil
@@ -176,10 +176,10 @@ func arguments(v jinja.Value) (jinja.Value, error) {
 	if v.Str() == "" {
 		return empty, nil
 	}
-	parsed, err := jinja.Decode([]byte(v.Str()))
+	parsed, err := c.slab.Decode([]byte(v.Str()))
 	switch {
 	case err != nil:
-		m := jinja.NewMap(1)
+		m := c.slab.NewMap(1)
 		m.Set(malformed, v)
 		return jinja.FromDict(m), nil
 	case parsed.Kind() == jinja.None:
@@ -197,7 +197,7 @@ func (p *messageParser) content(m *jinja.Map, role string) (jinja.Value, error) 
 		if p.format == FormatString || role == "tool" {
 			return v, nil
 		}
-		return jinja.FromList([]jinja.Value{textPart(v)}), nil
+		return jinja.FromList([]jinja.Value{p.c.textPart(v)}), nil
 	case jinja.List:
 		parts = v.Items()
 	case jinja.Missing, jinja.None:
@@ -227,14 +227,14 @@ func (p *messageParser) content(m *jinja.Map, role string) (jinja.Value, error) 
 	}
 	for i, x := range out {
 		if x.Kind() == jinja.String {
-			out[i] = textPart(x)
+			out[i] = p.c.textPart(x)
 		}
 	}
 	return jinja.FromList(out), nil
 }
 
-func textPart(text jinja.Value) jinja.Value {
-	m := jinja.NewMap(2)
+func (c *conversation) textPart(text jinja.Value) jinja.Value {
+	m := c.slab.NewMap(2)
 	m.Set("type", jinja.FromString("text"))
 	m.Set("text", text)
 	return jinja.FromDict(m)
@@ -277,11 +277,11 @@ func (p *messageParser) part(i int, part jinja.Value) (text, other jinja.Value, 
 		return none, none, p.errorf(".content[%d].%s: expected a string", i, key)
 	case "image", "audio", "video":
 		p.c.info.Approximate = true
-		out := jinja.NewMap(1)
+		out := p.c.slab.NewMap(1)
 		out.Set("type", jinja.FromString(typ))
 		return none, jinja.FromDict(out), nil
 	case "tool_reference":
-		out := jinja.NewMap(2)
+		out := p.c.slab.NewMap(2)
 		out.Set("type", jinja.FromString(typ))
 		copyFields(out, m, "name")
 		return none, jinja.FromDict(out), nil
@@ -359,7 +359,7 @@ func (c *conversation) orderTools() error {
 		if name.Kind() != jinja.String {
 			return inputErr("tools[%d].function.name: expected a string", i)
 		}
-		f := jinja.NewMap(3)
+		f := c.slab.NewMap(3)
 		f.Set("name", name)
 		for _, key := range []string{"description", "parameters"} {
 			v, ok := fn.Map().Get(key)
@@ -369,7 +369,7 @@ func (c *conversation) orderTools() error {
 			f.Set(key, v)
 		}
 		copyRest(f, fn.Map())
-		tool := jinja.NewMap(2)
+		tool := c.slab.NewMap(2)
 		tool.Set("type", typ)
 		tool.Set("function", jinja.FromDict(f))
 		copyRest(tool, src)

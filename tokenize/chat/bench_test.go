@@ -1,0 +1,125 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter/internal/jinja"
+)
+
+// benchInput is a conversation of 10 turns with 5 tools, two of which are
+// called, in the form of a request.
+func benchInput(tb testing.TB) Input {
+	var tools, msgs []any
+	for i := range 5 {
+		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{
+			"name":        fmt.Sprintf("lookup_%d", i),
+			"description": "Looks up records of the inventory by their attributes and returns the best matches.",
+			"parameters": map[string]any{"type": "object", "required": []string{"query"}, "properties": map[string]any{
+				"query":  map[string]any{"type": "string", "description": "What to look for, in plain words."},
+				"limit":  map[string]any{"type": "integer", "default": 10, "minimum": 1},
+				"sort":   map[string]any{"type": "string", "enum": []string{"price", "date", "name"}},
+				"filter": map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+			}},
+		}})
+	}
+	say := func(role, text string) { msgs = append(msgs, map[string]any{"role": role, "content": text}) }
+	say("system", "You are a concise assistant for an infrastructure team. Answer in at most two sentences.")
+	for i := range 10 {
+		say("user", fmt.Sprintf("Question %d: which of the replicas has the most free blocks, and since when?", i))
+		if i%5 == 2 {
+			id := fmt.Sprintf("call%05d", i)
+			msgs = append(msgs, map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
+				"id": id, "type": "function", "function": map[string]any{"name": "lookup_1", "arguments": `{"query": "free blocks", "limit": 3}`},
+			}}})
+			msgs = append(msgs, map[string]any{"role": "tool", "tool_call_id": id, "content": `{"replica": "b-7", "free": 18213}`})
+		}
+		say("assistant", "Replica b-7 has 18,213 free blocks. "+strings.Repeat("It has been the emptiest since noon. ", 3))
+	}
+	say("user", "Thanks. And now?")
+	raw := func(v any) json.RawMessage {
+		b, err := json.Marshal(v)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return b
+	}
+	return Input{Messages: raw(msgs), Tools: raw(tools), Now: time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC)}
+}
+
+func benchTemplate(b *testing.B, file string) *Template {
+	root := os.Getenv("EXPEDITER_SHARED")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared")
+	}
+	src, err := os.ReadFile(filepath.Join(root, "golden", "tokenize", "templates", file))
+	if err != nil {
+		b.Skip("golden templates not found; set EXPEDITER_SHARED")
+	}
+	t, err := Compile(string(src), Options{BOS: "<s>", EOS: "</s>"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t
+}
+
+var benchTemplates = []string{"qwen3", "deepseek_v3", "mistral_v3", "gptoss", "x_deepseekv31", "x_glm-5_2", "x_kimi-k3", "x_qwen3coder", "x_qwen3_5-35b-a3b-q8_0", "x_nvidia-nemotron-3-super"}
+
+// BenchmarkDecode10Turns5Tools is the JSON decoding alone.
+func BenchmarkDecode10Turns5Tools(b *testing.B) {
+	in := benchInput(b)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(in.Messages) + len(in.Tools)))
+	for b.Loop() {
+		if _, err := decode(&in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRender10Turns5Tools is everything after the JSON decoding:
+// preprocessing and rendering.
+func BenchmarkRender10Turns5Tools(b *testing.B) {
+	in := benchInput(b)
+	for _, name := range benchTemplates {
+		b.Run(name, func(b *testing.B) {
+			t := benchTemplate(b, name+".jinja")
+			c, err := decode(&in)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var dst []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				k := *c
+				k.slab = jinja.Slab{}
+				if err := k.preprocess(t.format); err != nil {
+					b.Fatal(err)
+				}
+				if dst, err = t.render(dst[:0], &k, &in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(dst)), "bytes/render")
+		})
+	}
+}
+
+// BenchmarkAppend10Turns5Tools is the whole call, decoding included.
+func BenchmarkAppend10Turns5Tools(b *testing.B) {
+	in := benchInput(b)
+	t := benchTemplate(b, "qwen3.jinja")
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if dst, err = t.Append(dst[:0], in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
