@@ -3,6 +3,8 @@ package admission_test
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/expediterhq/expediter/admission"
@@ -55,4 +57,39 @@ func BenchmarkLine(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkAdmitWaiting is the whole way of a request through a pool that is
+// always full: wait, start, release.
+func BenchmarkAdmitWaiting(b *testing.B) {
+	c, err := admission.NewController(admission.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	var free atomic.Int64
+	free.Store(64)
+	take := func() (bool, error) {
+		for {
+			n := free.Load()
+			if n == 0 {
+				return false, nil
+			}
+			if free.CompareAndSwap(n, n-1) {
+				return true, nil
+			}
+		}
+	}
+	b.ReportAllocs()
+	b.SetParallelism(200)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := c.Admit(context.Background(), admission.Work{Tenant: "t", Tokens: 1000, Input: 1000}, take); err != nil {
+				b.Fatal(err)
+			}
+			runtime.Gosched()
+			free.Add(1)
+			c.Freed()
+		}
+	})
 }
