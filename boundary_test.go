@@ -54,6 +54,7 @@ func TestHeadersToReplica(t *testing.T) {
 		if strings.Contains(got.path, "leak") {
 			t.Errorf("path = %s", got.path)
 		}
+		h.close()
 	}
 }
 
@@ -121,6 +122,7 @@ func TestErrorUnder200(t *testing.T) {
 		if r := h.records.wait(t, 1)[0]; r.Charged != 0 {
 			t.Errorf("record = %+v, want no charge", r)
 		}
+		h.close()
 	}
 }
 
@@ -217,6 +219,7 @@ func TestBrokenUnderRecoverAll(t *testing.T) {
 				t.Errorf("%s, recover-all %t: stream = %s, error %v; want an error event and a broken end", proto, recovers, b, err)
 			}
 			server.Close()
+			h.close()
 		}
 	}
 }
