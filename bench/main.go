@@ -1,0 +1,125 @@
+// Bench measures what the gateway adds to a stream, beside the other ways to
+// put something in front of a replica. Everything runs in one go, each part as
+// a process of its own:
+//
+//	go run .                       everything that is installed
+//	go run . -only reverseproxy,expediter -rate 200 -seconds 15
+//
+// A replica streams events at a fixed pace and stamps each with the time it
+// was written; the load generator sends requests in open loop and compares.
+// CPU is what the operating system charged the process in the middle. A
+// second load with five times the events per stream tells what one event
+// costs and what one request does.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// plan is one measurement.
+type plan struct {
+	rate    float64       // requests per second
+	seconds time.Duration // of load
+	events  int           // per stream
+	pause   time.Duration // between events
+	tokens  int           // of the prompt
+	streams int           // open at once, for the memory figure
+}
+
+func main() {
+	if len(os.Args) > 1 {
+		if run, ok := roles[os.Args[1]]; ok {
+			if err := run(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, os.Args[1]+":", err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	p := plan{}
+	flag.Float64Var(&p.rate, "rate", 200, "requests per second")
+	flag.DurationVar(&p.seconds, "seconds", 10*time.Second, "length of each load")
+	flag.IntVar(&p.events, "events", 50, "events per stream")
+	flag.DurationVar(&p.pause, "pause", 20*time.Millisecond, "between two events")
+	flag.IntVar(&p.tokens, "tokens", 1800, "tokens of the prompt, roughly")
+	flag.IntVar(&p.streams, "streams", 500, "open streams for the memory figure; 0 leaves it out")
+	only := flag.String("only", "", "comma-separated names; empty: all that are installed")
+	asJSON := flag.Bool("json", false, "print JSON")
+	flag.Parse()
+	if err := measureAll(p, *only, *asJSON); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// result is what one subject did.
+type result struct {
+	Name          string
+	Requests      int
+	Failed        int
+	FirstP50      float64 // ms from sending the request to its first event
+	FirstP99      float64
+	EventP50      float64 // ms from the replica's write to the client's read
+	EventP99      float64
+	CPUPerRequest float64 // ms, whole request with its events
+	CPUPerEvent   float64 // µs, from the difference of two loads
+	KBPerStream   float64 // memory per open stream
+}
+
+func measureAll(p plan, only string, asJSON bool) error {
+	rep, err := startReplicas()
+	if err != nil {
+		return err
+	}
+	defer rep.stop()
+	var results []result
+	for _, s := range subjects(rep) {
+		if only != "" && !strings.Contains(","+only+",", ","+s.name+",") {
+			continue
+		}
+		if s.missing != "" {
+			fmt.Fprintf(os.Stderr, "%s: left out: %s\n", s.name, s.missing)
+			continue
+		}
+		r, err := measureOne(s, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		results = append(results, r)
+		fmt.Fprintf(os.Stderr, "%s done\n", s.name)
+	}
+	if asJSON {
+		return json.NewEncoder(os.Stdout).Encode(results)
+	}
+	print(p, results)
+	return nil
+}
+
+func print(p plan, results []result) {
+	fmt.Printf("%v requests/s for %v, %d events %v apart, %d prompt tokens\n\n", p.rate, p.seconds, p.events, p.pause, p.tokens)
+	fmt.Printf("%-14s %9s %7s %10s %10s %10s %10s %12s %11s %10s\n", "", "requests", "failed",
+		"first p50", "first p99", "event p50", "event p99", "CPU/request", "CPU/event", "KB/stream")
+	var base *result
+	for i, r := range results {
+		if r.Name == "reverseproxy" {
+			base = &results[i]
+		}
+		fmt.Printf("%-14s %9d %7d %7.2f ms %7.2f ms %7.2f ms %7.2f ms %9.3f ms %8.1f µs %10.1f\n",
+			r.Name, r.Requests, r.Failed, r.FirstP50, r.FirstP99, r.EventP50, r.EventP99, r.CPUPerRequest, r.CPUPerEvent, r.KBPerStream)
+	}
+	if base == nil || base.CPUPerRequest == 0 {
+		return
+	}
+	fmt.Printf("\nagainst reverseproxy:\n")
+	for _, r := range results {
+		if r.CPUPerRequest > 0 {
+			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms\n", r.Name,
+				r.CPUPerRequest/base.CPUPerRequest, r.CPUPerEvent/base.CPUPerEvent, r.EventP99-base.EventP99)
+		}
+	}
+}
