@@ -158,6 +158,9 @@ func hostileBody(rnd *rand.Rand) []byte {
 		if fit := fitting[name]; fit != nil && rnd.IntN(4) > 0 {
 			value = pick(fit)
 		}
+		if rnd.IntN(8) == 0 {
+			value = oddNumber(rnd)
+		}
 		fields = append(fields, space()+`"`+name+`"`+space()+":"+space()+value+space())
 	}
 	rnd.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
@@ -170,6 +173,21 @@ func hostileBody(rnd *rand.Rand) []byte {
 		body = mutate(rnd, body)
 	}
 	return body
+}
+
+// oddNumber makes something that may be a number, or a text that may be read
+// as one.
+func oddNumber(rnd *rand.Rand) string {
+	const text, literal = "0015__+-.. e\u00a0\u0660", "00159..eE+-"
+	alphabet, quote := []rune(text), `"`
+	if rnd.IntN(2) == 0 {
+		alphabet, quote = []rune(literal), ""
+	}
+	var b strings.Builder
+	for range 1 + rnd.IntN(6) {
+		b.WriteRune(alphabet[rnd.IntN(len(alphabet))])
+	}
+	return quote + b.String() + quote
 }
 
 // mutate flips, drops, doubles or moves a few bytes.
