@@ -26,41 +26,16 @@ const (
 	maxVocabText  = 1 << 28
 )
 
+// vocabEntry is a member of the file's vocab.
+type vocabEntry struct {
+	id   uint32
+	span span
+	raw  bool // not written in the byte alphabet
+}
+
 // vocab reads {"token": id, …}.
 func (b *builder) vocab(data []byte) error {
-	type entry struct {
-		id   uint32
-		span span
-		raw  bool
-	}
-	entries := make([]entry, 0, len(data)/16)
-	maxID := uint32(0)
-	c := jsonscan.New(data)
-	err := c.Object(func(key []byte) error {
-		off := len(b.text)
-		raw := false
-		if b.alphabet == nil {
-			b.text = append(b.text, key...)
-		} else {
-			var ok bool
-			if b.text, ok = b.alphabet.appendBytes(b.text, key); !ok {
-				b.text, raw = append(b.text, key...), true
-			}
-		}
-		id, err := c.Uint32()
-		if err != nil {
-			return err
-		}
-		if len(key) > maxTokenBytes || len(b.text) > maxVocabText {
-			return fmt.Errorf("tokens too long")
-		}
-		maxID = max(maxID, id)
-		entries = append(entries, entry{id, span{uint32(off), int32(len(b.text) - off)}, raw})
-		return nil
-	})
-	if err == nil {
-		err = c.End()
-	}
+	entries, maxID, err := b.readVocab(data)
 	if err != nil {
 		return &FormatError{"model.vocab", err}
 	}
@@ -90,6 +65,38 @@ func (b *builder) vocab(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// readVocab reads the members and puts the tokens' bytes into b.text.
+func (b *builder) readVocab(data []byte) (entries []vocabEntry, maxID uint32, err error) {
+	entries = make([]vocabEntry, 0, len(data)/16)
+	c := jsonscan.New(data)
+	err = c.Object(func(key []byte) error {
+		off := len(b.text)
+		raw := b.alphabet == nil
+		if !raw {
+			var ok bool
+			b.text, ok = b.alphabet.appendBytes(b.text, key)
+			raw = !ok
+		}
+		if raw {
+			b.text = append(b.text, key...)
+		}
+		id, err := c.Uint32()
+		if err != nil {
+			return err
+		}
+		if len(key) > maxTokenBytes || len(b.text) > maxVocabText {
+			return fmt.Errorf("tokens too long")
+		}
+		maxID = max(maxID, id)
+		entries = append(entries, vocabEntry{id, span{uint32(off), int32(len(b.text) - off)}, raw && b.alphabet != nil})
+		return nil
+	})
+	if err == nil {
+		err = c.End()
+	}
+	return entries, maxID, err
 }
 
 // tokenID returns the id of a token as the file writes it.
