@@ -207,33 +207,52 @@ func TestCapacityIsAssumedUntilReported(t *testing.T) {
 	}
 }
 
+// serve plays one request alone on r that takes overhead and then rate tokens
+// a second.
+func serve(t *testing.T, r *registry.Replica, now *time.Duration, tokens int, overhead time.Duration, rate float64) {
+	t.Helper()
+	l := lease(t, r, registry.Claim{Prefill: tokens}, *now)
+	*now += overhead + time.Duration(float64(tokens)/rate*1e9)
+	l.FirstTokenAt(at(*now))
+	l.Release()
+}
+
+func wantRate(t *testing.T, when string, r *registry.Replica, want, tolerance float64) {
+	t.Helper()
+	if got := r.PrefillRate(); got < want*(1-tolerance) || got > want*(1+tolerance) {
+		t.Errorf("%s: PrefillRate = %.0f, want %.0f ± %.0f %%", when, got, want, 100*tolerance)
+	}
+}
+
 func TestPrefillRateIsLearned(t *testing.T) {
-	r := newReplica(t, registry.PoolConfig{})
-	if got := r.PrefillRate(); got != 10_000 {
-		t.Fatalf("PrefillRate = %v, want the configured 10000", got)
+	for _, rate := range []float64{1500, 3200, 15_000, 60_000} {
+		r := newReplica(t, registry.PoolConfig{})
+		wantRate(t, "at first", r, 10_000, 0)
+		now := time.Duration(0)
+		for i := range 100 {
+			serve(t, r, &now, 200+i*37%4000, 40*time.Millisecond, rate)
+		}
+		wantRate(t, "after 100 prompts", r, rate, 0.15)
+		was := r.PrefillRate()
+		serve(t, r, &now, 2000, 0, 0.1) // one that hung for hours
+		wantRate(t, "after an outlier", r, was, 0.15)
 	}
+}
+
+// Short prompts take little longer than none: that must not pass for a slow
+// replica, nor may equal prompts leave a wrong belief standing.
+func TestPrefillRateOfUniformPrompts(t *testing.T) {
+	short := newReplica(t, registry.PoolConfig{PrefillRate: 15_000})
 	now := time.Duration(0)
-	serve := func(tokens int, rate float64) {
-		l := lease(t, r, registry.Claim{Prefill: tokens}, now)
-		now += time.Duration(float64(tokens) / rate * 1e9)
-		l.FirstTokenAt(at(now))
-		l.Release()
+	for range 300 {
+		serve(t, short, &now, 50, 45*time.Millisecond, 15_000)
 	}
-	serve(100, 1) // too short to tell speed from overhead
-	if got := r.PrefillRate(); got != 10_000 {
-		t.Errorf("PrefillRate = %v after a tiny prompt, want it unchanged", got)
+	wantRate(t, "short prompts", short, 15_000, 0.1)
+	equal := newReplica(t, registry.PoolConfig{PrefillRate: 15_000})
+	for range 300 {
+		serve(t, equal, &now, 2000, 50*time.Millisecond, 3200)
 	}
-	for range 60 {
-		serve(2000, 3200)
-	}
-	if got := r.PrefillRate(); got < 3150 || got > 3260 {
-		t.Errorf("PrefillRate = %v after 60 prompts at 3200, want about that", got)
-	}
-	was := r.PrefillRate()
-	serve(2000, 0.1) // one request that hung for hours
-	if got := r.PrefillRate(); got < was*0.85 {
-		t.Errorf("PrefillRate = %v after one outlier, want within a seventh of %v", got, was)
-	}
+	wantRate(t, "equal prompts", equal, 3200, 0.2)
 }
 
 func TestPrefillRateCountsTheQueueAhead(t *testing.T) {
@@ -249,9 +268,47 @@ func TestPrefillRateCountsTheQueueAhead(t *testing.T) {
 			ls[i].Release()
 		}
 	}
-	if got := r.PrefillRate(); got < 9500 || got > 10_500 {
-		t.Errorf("PrefillRate = %v with eight prompts in line, want about 10000", got)
+	wantRate(t, "eight prompts in line", r, 10_000, 0.05)
+}
+
+func TestMeanPrefill(t *testing.T) {
+	p := newPool(t, 2, registry.PoolConfig{})
+	if got := p.MeanPrefill(); got != 0 {
+		t.Errorf("MeanPrefill = %v before the first request, want 0", got)
 	}
+	for i := range 200 {
+		lease(t, p.Replicas()[i%2], registry.Claim{Prefill: 1000 + 2000*(i%2), Context: 10, Sequences: 2}, 0)
+	}
+	if got := p.MeanPrefill(); got < 950 || got > 1050 {
+		t.Errorf("MeanPrefill = %v of 500 and 1500 per sequence in turn, want about 1000", got)
+	}
+}
+
+func TestPrefillRateIsSharedByThePool(t *testing.T) {
+	p, err := registry.NewPool(registry.PoolConfig{Name: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(name string, weight float64) *registry.Replica {
+		r, err := p.Add(registry.ReplicaConfig{Name: name, URL: "http://" + name, Weight: weight})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a, double := add("a", 1), add("double", 2)
+	now := time.Duration(0)
+	for i := range 100 {
+		serve(t, a, &now, 200+i*37%4000, 40*time.Millisecond, 3000)
+	}
+	wantRate(t, "one that served nothing", double, 6000, 0.1)
+	wantRate(t, "a newcomer", add("new", 1), 3000, 0.1)
+	for i := range 200 { // a card that got slow
+		serve(t, a, &now, 200+i*37%4000, 40*time.Millisecond, 3000)
+		serve(t, double, &now, 200+i*37%4000, 40*time.Millisecond, 3000)
+	}
+	wantRate(t, "half as fast as its weight says", double, 3000, 0.25)
+	wantRate(t, "the one that did not change", a, 3000, 0.15)
 }
 
 func TestStepTimeIsLearned(t *testing.T) {

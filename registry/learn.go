@@ -13,9 +13,8 @@ const (
 	minStepTime    = time.Millisecond
 	maxStepTime    = 5 * time.Second
 
-	learnShare  = 0.1 // weight of one sample
-	learnSwing  = 4.0 // a sample further than this factor from the estimate is cut to it
-	learnTokens = 256 // fewer pending tokens say more about overhead than about speed
+	learnShare = 0.1 // weight of one sample
+	learnSwing = 4.0 // a sample further than this factor from the estimate is cut to it
 )
 
 // average is an exponentially weighted mean that starts at its first sample.
@@ -30,25 +29,7 @@ func (a *average) set(v float64) { a.bits.Store(math.Float64bits(v)) }
 type speed struct {
 	prefill average // tokens/s; 0 = nothing learned
 	step    average // seconds per output token of one sequence; 0 = nothing learned
-}
-
-// learnPrefill takes one observation: the first token came elapsed after
-// dispatch, with pending prompt tokens (own included) to compute at dispatch.
-// The engine computes prompts in order of arrival, so that pending/elapsed is
-// its rate; the running step that had to end first is taken off when known.
-func (s *speed) learnPrefill(pending int64, elapsed time.Duration, assumed float64) {
-	if pending < learnTokens || elapsed <= 0 {
-		return
-	}
-	seconds := elapsed.Seconds()
-	if step := s.step.value(); step > 0 && step < seconds/2 {
-		seconds -= step
-	}
-	was := s.prefill.value()
-	if was == 0 {
-		was = assumed
-	}
-	s.prefill.set(clamp(blend(was, float64(pending)/seconds), minPrefillRate, maxPrefillRate))
+	line    line    // from which prefill is read
 }
 
 func (s *speed) learnStep(perToken time.Duration, assumed time.Duration) {
@@ -71,8 +52,8 @@ func blend(was, sample float64) float64 {
 
 func clamp(v, lo, hi float64) float64 { return math.Min(math.Max(v, lo), hi) }
 
-// mix is the mean request this process sends to a replica, by which the
-// requests of others are sized.
+// mix is the mean request that this process sends, per sequence. The
+// requests of others are sized by it.
 type mix struct{ prefill, context average }
 
 func (m *mix) note(prefill, context, sequences int64) {
@@ -88,11 +69,15 @@ func (m *mix) note(prefill, context, sequences int64) {
 }
 
 // PrefillRate returns how many uncached prompt tokens the replica computes
-// per second: [PoolConfig.PrefillRate] times its weight at first, then
-// learned from the time between dispatch and first token.
+// per second: [PoolConfig.PrefillRate] times its weight at first, then what
+// the pool's replicas turn out to do, then, as evidence comes in, what this
+// one does. It is learned from the time between dispatch and first token.
 func (r *Replica) PrefillRate() float64 {
 	if v := r.speed.prefill.value(); v > 0 {
 		return v
+	}
+	if v := r.pool.speed.prefill.value(); v > 0 {
+		return v * r.weight
 	}
 	return r.config().PrefillRate * r.weight
 }

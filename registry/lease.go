@@ -69,6 +69,7 @@ func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
 	r.ledger.open(e.sequences, e.prefill, e.context)
 	e.ahead = r.ledger.prefill.Load()
 	r.mix.note(e.prefill, e.context, e.sequences)
+	r.pool.mix.note(e.prefill, e.context, e.sequences)
 	e.adapter = nil
 	if c.Adapter != "" {
 		e.adapter = r.adapters.use(c.Adapter, r.maxLoRA())
@@ -110,7 +111,7 @@ func (l *Lease) FirstTokenAt(now time.Time) {
 	e.first = true
 	r := e.r
 	r.ledger.firstToken(e.sequences, e.prefill)
-	r.speed.learnPrefill(e.ahead, now.Sub(e.at), r.config().PrefillRate*r.weight)
+	r.learnPrefill(e.ahead, now.Sub(e.at))
 	e.mu.Unlock()
 	r.Progress(now)
 	r.pool.changed()

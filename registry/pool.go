@@ -75,6 +75,8 @@ type Pool struct {
 	generations atomic.Uint64
 	epoch       atomic.Uint64
 	onChange    atomic.Pointer[[]func()]
+	speed       speed // of a replica of weight 1
+	mix         mix
 	mu          sync.Mutex // held to change membership, onChange or the health of a replica
 }
 
@@ -222,6 +224,11 @@ func (p *Pool) Load() Load {
 	}
 	return sum
 }
+
+// MeanPrefill returns the uncached prompt tokens of the average sequence that
+// this process sends to the pool, recent ones counting most; 0 before the
+// first.
+func (p *Pool) MeanPrefill() float64 { return p.mix.prefill.value() }
 
 // Capacity returns the KV tokens that the members may hold together below
 // their headroom. known is false while some member's capacity is unknown; it

@@ -96,7 +96,7 @@ func ExampleMarginalCost_Terms() {
 	r.Lease(registry.Claim{Prefill: 1000, KV: 1300, Context: 1150})
 	t := router.MarginalCost{}.Terms(&router.Request{Prompt: 1000, Output: 200}, 0, r)
 	fmt.Printf("wait %.0f ms, stall %.0f ms\n", 1000*t.Wait, 1000*t.Stall)
-	// Output: wait 200 ms, stall 10 ms
+	// Output: wait 200 ms, stall 40 ms
 }
 
 func ExampleZone() {

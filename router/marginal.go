@@ -8,8 +8,8 @@ import (
 // causes, from the replica's load, speed and cache. The package comment has
 // the formula and where each term comes from. The zero value is ready.
 type MarginalCost struct {
-	Stall   float64 // α: what a second of stalled decoding counts. If zero, 0.1; below zero, nothing
-	Decode  float64 // β: what a second of slower decoding counts. If zero, 0.03; below zero, nothing
+	Stall   float64 // α: what a second of stalled decoding counts. If zero, 0.2; below zero, nothing
+	Decode  float64 // β: what a second of slower decoding counts. If zero, 0.05; below zero, nothing
 	Context float64 // k: seconds per step to read one token of context. If zero, 1e-7
 }
 
@@ -21,10 +21,10 @@ func (t Terms) Sum() float64 { return t.Wait + t.Stall + t.Decode + t.Overflow }
 
 func (m MarginalCost) withDefaults() MarginalCost {
 	if m.Stall == 0 {
-		m.Stall = 0.1
+		m.Stall = 0.2
 	}
 	if m.Decode == 0 {
-		m.Decode = 0.03
+		m.Decode = 0.05
 	}
 	if m.Context <= 0 {
 		m.Context = 1e-7
@@ -35,7 +35,10 @@ func (m MarginalCost) withDefaults() MarginalCost {
 
 // Score adds the marginal cost of each replica.
 func (m MarginalCost) Score(cost []float64, req *Request, replicas []*registry.Replica) {
-	j := m.job(req)
+	if len(replicas) == 0 {
+		return
+	}
+	j := m.job(req, replicas[0])
 	var made registry.View
 	for i, r := range replicas {
 		t := j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
@@ -46,7 +49,7 @@ func (m MarginalCost) Score(cost []float64, req *Request, replicas []*registry.R
 // Terms returns the parts of the cost of sending req to r, which is
 // replicas[i] as in [Request.Load].
 func (m MarginalCost) Terms(req *Request, i int, r *registry.Replica) Terms {
-	j := m.job(req)
+	j := m.job(req, r)
 	var made registry.View
 	return j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
 }
@@ -56,15 +59,17 @@ type job struct {
 	stall, decode, read float64 // α, β/2 times the output of one sequence, k
 	sequences, output   float64 // output of all sequences
 	context             float64
+	mean                float64 // uncached prompt tokens of the pool's average request
 }
 
-func (m MarginalCost) job(req *Request) job {
+func (m MarginalCost) job(req *Request, r *registry.Replica) job {
 	m = m.withDefaults()
 	n, output := float64(max(1, req.Sequences)), float64(max(0, req.Output))
 	return job{
 		stall: m.Stall, decode: m.Decode / 2 * output, read: m.Context,
 		sequences: n, output: n * output,
 		context: float64(max(0, req.Prompt)) + n*output/2,
+		mean:    r.Pool().MeanPrefill(),
 	}
 }
 
@@ -74,7 +79,7 @@ func (j *job) terms(v *registry.View, prefill float64) Terms {
 	batch := float64(v.Load.Requests)
 	t := Terms{
 		Wait:  (float64(v.Load.Prefill) + prefill) * perToken,
-		Stall: j.stall * batch * prefill * perToken,
+		Stall: j.stall * batch * (prefill + j.mean) * perToken,
 		Decode: j.decode * (perSequence*batch + j.read*float64(v.Load.Context) +
 			batch*(perSequence*j.sequences+j.read*j.context)),
 	}

@@ -12,7 +12,8 @@ import (
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(1, math.Abs(b)) }
 
 func TestMarginalCostTerms(t *testing.T) {
-	// 10,000 tokens/s: a token costs 100 µs, a sequence 50 µs per step.
+	// 10,000 tokens/s: a token costs 100 µs, a sequence 50 µs per step. The
+	// pool's average request has 500 uncached tokens.
 	p := newPool(t, 1, registry.PoolConfig{KVTokens: 20_000, Headroom: 0.5})
 	r := p.Replicas()[0]
 	for range 4 {
@@ -32,26 +33,26 @@ func TestMarginalCostTerms(t *testing.T) {
 			name: "default weights", req: router.Request{Prompt: 1000, Output: 200, Cached: []int{200}},
 			want: router.Terms{
 				Wait:  (2000 + 800) * 1e-4,
-				Stall: 0.1 * 4 * 800 * 1e-4,
-				Decode: 0.015*200*(50e-6*4+1e-7*10_000) +
-					0.015*200*4*(50e-6+1e-7*1100),
+				Stall: 0.2 * 4 * (800 + 500) * 1e-4,
+				Decode: 0.025*200*(50e-6*4+1e-7*10_000) +
+					0.025*200*4*(50e-6+1e-7*1100),
 			},
 		},
 		{
 			name: "beyond the headroom", req: router.Request{Prompt: 2500, Output: 100},
 			want: router.Terms{
 				Wait:     4500 * 1e-4,
-				Stall:    0.1 * 4 * 2500 * 1e-4,
-				Decode:   0.015 * 100 * (50e-6*4 + 1e-7*10_000 + 4*(50e-6+1e-7*2550)),
-				Overflow: (1 + 0.1*4) * 600 * 1e-4,
+				Stall:    0.2 * 4 * (2500 + 500) * 1e-4,
+				Decode:   0.025 * 100 * (50e-6*4 + 1e-7*10_000 + 4*(50e-6+1e-7*2550)),
+				Overflow: (1 + 0.2*4) * 600 * 1e-4,
 			},
 		},
 		{
 			name: "three choices", req: router.Request{Prompt: 1000, Output: 200, Sequences: 3},
 			want: router.Terms{
 				Wait:   3000 * 1e-4,
-				Stall:  0.1 * 4 * 1000 * 1e-4,
-				Decode: 0.015 * 200 * (50e-6*4 + 1e-7*10_000 + 4*(50e-6*3+1e-7*1300)),
+				Stall:  0.2 * 4 * (1000 + 500) * 1e-4,
+				Decode: 0.025 * 200 * (50e-6*4 + 1e-7*10_000 + 4*(50e-6*3+1e-7*1300)),
 			},
 		},
 		{
@@ -60,7 +61,7 @@ func TestMarginalCostTerms(t *testing.T) {
 		},
 		{
 			name: "nothing to do", req: router.Request{},
-			want: router.Terms{Wait: 2000 * 1e-4},
+			want: router.Terms{Wait: 2000 * 1e-4, Stall: 0.2 * 4 * 500 * 1e-4},
 		},
 	}
 	for _, tt := range tests {

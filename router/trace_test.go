@@ -54,16 +54,16 @@ func TestTraceExplains(t *testing.T) {
 
 // A trace must not change the decision.
 func TestTraceIsNeutral(t *testing.T) {
-	p := busyPool(t, 16, t0)
+	p, q := busyPool(t, 16, t0), busyPool(t, 16, t0)
 	rt := router.New(router.Config{Scorers: fiveScorers()})
 	for key := range uint64(200) {
 		req := router.Request{Key: key * 31, Prompt: 500 + int(key), Output: 100, Adapter: "t1", Now: t0}
 		plain, err1 := rt.Pick(&req, p.Replicas())
 		plain.Lease.Release()
 		req.Trace = new(router.Trace)
-		traced, err2 := rt.Pick(&req, p.Replicas())
+		traced, err2 := rt.Pick(&req, q.Replicas())
 		traced.Lease.Release()
-		if err1 != nil || err2 != nil || plain.Replica != traced.Replica || !near(plain.Cost, traced.Cost) {
+		if err1 != nil || err2 != nil || plain.Replica.Name() != traced.Replica.Name() || !near(plain.Cost, traced.Cost) {
 			t.Fatalf("key %d: %v at %v without a trace, %v at %v with one", key, name(plain.Replica), plain.Cost, name(traced.Replica), traced.Cost)
 		}
 	}
