@@ -33,17 +33,18 @@ type facts struct {
 	maxModelLen int
 }
 
-func (s *scraper) scrape(ctx context.Context) {
+// scrape reports what the page says; it returns whether there was one.
+func (s *scraper) scrape(ctx context.Context) bool {
 	limited, cancel := context.WithTimeout(ctx, s.Timeout)
 	asked := s.replica.Load()
 	m, err := s.read(limited)
 	cancel()
 	if ctx.Err() != nil {
-		return
+		return false
 	}
 	s.note(err)
 	if err != nil {
-		return
+		return false
 	}
 	now := time.Now()
 	if s.started > 0 && m.Started > s.started {
@@ -58,6 +59,7 @@ func (s *scraper) scrape(ctx context.Context) {
 	if !s.facts.known && !now.Before(s.askAt) {
 		s.ask(ctx, now)
 	}
+	return true
 }
 
 // read asks for the page and parses it.

@@ -25,7 +25,7 @@ type Watcher struct {
 	Interval       time.Duration // between two looks at one replica's metrics. If zero, 500 ms
 	HealthInterval time.Duration // between two looks at its health. If zero, 1 s
 	Timeout        time.Duration // for one answer, body included. If zero, 2 s
-	Concurrency    int           // answers awaited at a time. If zero, 64
+	Concurrency    int           // answers awaited at a time, a quarter of them from replicas that missed the last. If zero, 256
 
 	Transport http.RoundTripper // If nil, one of the Watcher's own
 	APIKey    string            // the engine's key. If empty, none is sent
@@ -58,7 +58,8 @@ func (w *Watcher) Run(ctx context.Context) {
 type watch struct {
 	Watcher
 	client *http.Client
-	slots  chan struct{}
+	slots  chan struct{} // for replicas that answer
+	late   chan struct{} // for those that did not the last time: they must not hold up the others
 	cancel map[*registry.Replica]context.CancelFunc
 	wg     sync.WaitGroup
 }
@@ -73,12 +74,14 @@ func (w *watch) defaults() {
 	set(&w.HealthInterval, time.Second)
 	set(&w.Timeout, 2*time.Second)
 	if w.Concurrency <= 0 {
-		w.Concurrency = 64
+		w.Concurrency = 256
 	}
 	if w.Logger == nil {
 		w.Logger = slog.New(slog.DiscardHandler)
 	}
-	w.slots = make(chan struct{}, w.Concurrency)
+	late := max(w.Concurrency/4, 1)
+	w.late = make(chan struct{}, late)
+	w.slots = make(chan struct{}, max(w.Concurrency-late, 1))
 }
 
 // follow starts to poll members that are new and stops for those that left.
@@ -94,7 +97,7 @@ func (w *watch) follow(ctx context.Context) {
 		w.cancel[r] = cancel
 		s := &scraper{watch: w, replica: r, generation: r.Generation()}
 		w.wg.Go(func() { w.every(ctx, w.Interval, s.scrape) })
-		w.wg.Go(func() { w.every(ctx, w.HealthInterval, func(ctx context.Context) { w.probe(ctx, r) }) })
+		w.wg.Go(func() { w.every(ctx, w.HealthInterval, func(ctx context.Context) bool { return w.probe(ctx, r) }) })
 	}
 	for r, cancel := range w.cancel {
 		if !present[r] {
@@ -105,10 +108,12 @@ func (w *watch) follow(ctx context.Context) {
 }
 
 // every calls f until ctx ends, never twice at a time. The first call and
-// the pauses are jittered, so that replicas are not asked all at once.
-func (w *watch) every(ctx context.Context, interval time.Duration, f func(context.Context)) {
+// the pauses are jittered, so that replicas are not asked all at once. f
+// reports whether there was an answer.
+func (w *watch) every(ctx context.Context, interval time.Duration, f func(context.Context) bool) {
 	timer := time.NewTimer(time.Duration(rand.Float64() * float64(interval)))
 	defer timer.Stop()
+	slots := w.slots
 	for {
 		select {
 		case <-ctx.Done():
@@ -118,21 +123,25 @@ func (w *watch) every(ctx context.Context, interval time.Duration, f func(contex
 		select {
 		case <-ctx.Done():
 			return
-		case w.slots <- struct{}{}:
+		case slots <- struct{}{}:
 		}
-		f(ctx)
-		<-w.slots
+		answered := f(ctx)
+		<-slots
+		if slots = w.slots; !answered {
+			slots = w.late
+		}
 		timer.Reset(time.Duration((0.9 + 0.2*rand.Float64()) * float64(interval)))
 	}
 }
 
 // probe asks for the replica's health. How many misses matter, and that busy
 // is not dead, the registry decides.
-func (w *watch) probe(ctx context.Context, r *registry.Replica) {
+func (w *watch) probe(ctx context.Context, r *registry.Replica) bool {
 	limited, cancel := context.WithTimeout(ctx, w.Timeout)
 	err := Health(limited, w.client, r.URL())
 	cancel()
 	if ctx.Err() == nil {
 		r.SetProbe(err == nil, time.Now())
 	}
+	return err == nil
 }

@@ -290,3 +290,32 @@ func TestWatcherConcurrency(t *testing.T) {
 		}
 	})
 }
+
+// TestHungReplicasDoNotHoldUpOthers: half of a fleet falls silent.
+func TestHungReplicasDoNotHoldUpOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names []string
+		for i := range 80 {
+			names = append(names, fmt.Sprint("r", i))
+		}
+		f, pool, w := watch(t, names...)
+		w.Concurrency = 16
+		for _, n := range names {
+			f.change(n, func(h *host) { h.delay = 10 * time.Millisecond })
+		}
+		run(t, w, wait(5*time.Second), func() {
+			for _, n := range names[:40] {
+				f.change(n, func(h *host) { h.hangMetrics, h.hangHealth = true, true })
+			}
+		}, wait(20*time.Second), func() {
+			for _, r := range pool.Replicas()[40:] {
+				if age := time.Since(r.State().At); age > time.Second {
+					t.Errorf("the report of %s is %v old", r.Name(), age)
+				}
+			}
+		})
+		if f.most > 16 {
+			t.Errorf("%d answers at a time, want at most 16", f.most)
+		}
+	})
+}
