@@ -245,3 +245,24 @@ func appendUnicodeEscape(b []byte, r rune) []byte {
 	b = appendHex(append(b, `\u`...), 0xd800+r>>10, 4)
 	return appendHex(append(b, `\u`...), 0xdc00+r&0x3ff, 4)
 }
+
+// maxJSON bounds what AppendJSON writes.
+const maxJSON = 64 << 20
+
+var compactJSON = jsonOptions{item: ",", key: ":"}
+
+// AppendJSON appends v as Python's json.dumps(v, ensure_ascii=False) writes it.
+func AppendJSON(dst []byte, v Value) ([]byte, error) { return appendJSON(dst, v, &defaultJSON) }
+
+// AppendCompactJSON appends v as JSON without spaces.
+func AppendCompactJSON(dst []byte, v Value) ([]byte, error) {
+	return appendJSON(dst, v, &compactJSON)
+}
+
+func appendJSON(dst []byte, v Value, o *jsonOptions) ([]byte, error) {
+	w := jsonWriter{out: dst, limit: len(dst) + maxJSON, o: o}
+	if err := w.value(v, 0); err != nil {
+		return dst, err
+	}
+	return w.out, nil
+}

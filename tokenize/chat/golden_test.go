@@ -43,6 +43,8 @@ func goldenDir(t testing.TB) string {
 	return dir
 }
 
+var testNow = time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC)
+
 type goldenConversation struct {
 	ID       string          `json:"id"`
 	Messages json.RawMessage `json:"messages"`
@@ -57,7 +59,7 @@ func (g *goldenConversation) input() chat.Input {
 		Messages: g.Messages, Tools: g.Tools, Kwargs: g.Kwargs,
 		AddGenerationPrompt: &g.Add, ContinueFinalMessage: g.Continue,
 		Preprocessed: true,
-		Now:          time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC),
+		Now:          testNow,
 	}
 }
 
