@@ -100,3 +100,29 @@ func inParallel(b *testing.B, workers, n int, do func(int) error) {
 	}
 	wg.Wait()
 }
+
+// BenchmarkRedisDown is Reserve while the breaker is open, by policy.
+func BenchmarkRedisDown(b *testing.B) {
+	for _, cfg := range []redisquota.Config{
+		{Policy: redisquota.Closed}, {Policy: redisquota.Open}, {Policy: redisquota.LocalShare, Share: 0.5},
+	} {
+		b.Run([]string{1: "closed", 2: "open", 3: "local share"}[cfg.Policy], func(b *testing.B) {
+			cfg.Timeout = 100 * time.Millisecond
+			s := open(b, cfg, "127.0.0.1:1")
+			ctx := context.Background()
+			r := quota.Reservation{Tenant: "t", Limit: only(1e9, 1<<50, 0), Cost: 1000}
+			for i := 0; !s.Stats().Down; i++ {
+				r.ID = fmt.Sprint("first", i)
+				s.Reserve(ctx, r)
+			}
+			i := 0
+			for b.Loop() {
+				i++
+				r.ID = fmt.Sprint(i)
+				if err := s.Reserve(ctx, r); (err == nil) == (cfg.Policy == redisquota.Closed) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

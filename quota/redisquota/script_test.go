@@ -2,6 +2,7 @@ package redisquota
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"testing"
@@ -119,4 +120,43 @@ func FuzzEscape(f *testing.F) {
 			t.Errorf("escape(%q) = %q, escape(%q) = %q", a, escape(a), b, escape(b))
 		}
 	})
+}
+
+// The server's clock is set back: a little is waited for, so that no time counts
+// twice; a lot is followed, so that windows do not stand still for hours.
+func TestServerClockSetBack(t *testing.T) {
+	server := redistest.Start(t)
+	s := newTestStore(t, server.Addr)
+	ctx := context.Background()
+	limit := quota.Limit{Windows: []quota.Window{{Name: "w", Rate: 1000, Burst: 10_000}}}
+	for _, tt := range []struct {
+		ahead  float64 // seconds
+		follow bool
+	}{{30, false}, {7200, true}} {
+		tenant := fmt.Sprint(tt.ahead)
+		k, _ := keys(s.cfg.Prefix, tenant)
+		now, err := s.client.Time(ctx).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := float64(now.UnixMicro()) + tt.ahead*1e6
+		if err := s.client.HSet(ctx, k[0], "w:w", string(doubles(nil, 5000, at, 1000))).Err(); err != nil {
+			t.Fatal(err)
+		}
+		r := quota.Reservation{ID: "1", Tenant: tenant, Limit: limit, Cost: 1000}
+		if err := s.Reserve(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		state, err := s.client.HGet(ctx, k[0], "w:w").Result()
+		if err != nil || len(state) != 24 {
+			t.Fatalf("state %q %v", state, err)
+		}
+		read := func(i int) float64 { return math.Float64frombits(binary.BigEndian.Uint64([]byte(state[i:]))) }
+		if read(0) != 6000 {
+			t.Errorf("%v s ahead: spent %v, want 6000", tt.ahead, read(0))
+		}
+		if moved := read(8) != at; moved != tt.follow {
+			t.Errorf("%v s ahead: the window's clock moved by %v", tt.ahead, read(8)-at)
+		}
+	}
 }
