@@ -1,6 +1,7 @@
 package tokenize
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"unicode/utf8"
@@ -117,9 +118,7 @@ func (b *builder) tokenID(token []byte) (uint32, bool) {
 
 // merges reads ["left right", …] or [["left", "right"], …].
 func (b *builder) merges(data []byte) error {
-	// A merge takes at least six bytes, so the table cannot be much too large.
-	n := countMerges(data)
-	b.words.pairs = newPairTable(n)
+	b.words.pairs = newPairTable(guessMerges(data))
 	rank := uint32(0)
 	c := jsonscan.New(data)
 	var left, right, joined [256]byte
@@ -217,16 +216,13 @@ func readMerge(c *jsonscan.Cursor, left, right []byte) (l, r []byte, err error) 
 	return l, r, err
 }
 
-// countMerges returns at least the number of merges in the text of an array,
-// and not much more: it counts the line's delimiters outside of nothing but
-// strings.
-func countMerges(data []byte) int {
-	n, c := 0, jsonscan.New(data)
-	_ = c.Array(func() error { // an error comes up again when merges are read
-		n++
-		_, err := c.Skip()
-		return err
-	})
+// guessMerges returns about the number of merges in the text of an array, from
+// the number of its quotation marks.
+func guessMerges(data []byte) int {
+	n := bytes.Count(data, []byte{'"'}) / 2
+	if inner := bytes.TrimLeft(data, " \t\r\n["); len(data)-len(inner) > 1 && bytes.IndexByte(data[1:len(data)-len(inner)], '[') >= 0 {
+		n /= 2 // lists of two strings
+	}
 	return n
 }
 

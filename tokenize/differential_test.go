@@ -34,9 +34,10 @@ func agree(t *testing.T, b *tokenize.BPE, r *reference, text string) {
 	}
 }
 
-// rounds scales down the number of random texts for short runs.
+// rounds scales down the number of random texts for short runs, and for those
+// with the race detector, which multiplies their time by ten.
 func rounds(n int) int {
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		return n / 20
 	}
 	return n

@@ -9,7 +9,8 @@ import (
 
 // file is the raw text of a tokenizer.json's parts. Absent ones are nil.
 type file struct {
-	added, normalizer, pre, post, decoder, model []byte
+	added, normalizer, pre, post, decoder []byte
+	model                                 *model
 }
 
 // model is the "model" part of a tokenizer.json.
@@ -36,8 +37,7 @@ func NewBPE(data []byte) (*BPE, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := readModel(f.model)
-	if err != nil {
+	if err := f.model.check(); err != nil {
 		return nil, err
 	}
 	b := &BPE{added: map[uint32]string{}}
@@ -48,7 +48,7 @@ func NewBPE(data []byte) (*BPE, error) {
 	if byteLevel, err = b.readPreTokenizer(f.pre); err != nil {
 		return nil, err
 	}
-	build, err := b.buildWords(m, byteLevel)
+	build, err := b.buildWords(f.model, byteLevel)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +116,11 @@ func readFile(data []byte) (*file, error) {
 			return fmt.Errorf("duplicate key %q", k)
 		}
 		seen[k] = true
+		if k == "model" && c.Peek() == '{' {
+			var err error
+			f.model, err = readModel(c)
+			return err
+		}
 		raw, err := c.Skip()
 		if err != nil {
 			return err
@@ -131,8 +136,6 @@ func readFile(data []byte) (*file, error) {
 			f.post = raw
 		case "decoder":
 			f.decoder = raw
-		case "model":
-			f.model = raw
 		}
 		return nil
 	})
@@ -149,10 +152,9 @@ func readFile(data []byte) (*file, error) {
 }
 
 // readModel splits the model into its two large parts and the rest.
-func readModel(data []byte) (*model, error) {
+func readModel(c *jsonscan.Cursor) (*model, error) {
 	var m model
 	rest := []byte{'{'}
-	c := jsonscan.New(data)
 	err := c.Object(func(key []byte) error {
 		k := string(key)
 		raw, err := c.Skip()
@@ -177,15 +179,9 @@ func readModel(data []byte) (*model, error) {
 		return nil
 	})
 	if err == nil {
-		err = c.End()
-	}
-	if err == nil {
 		err = unmarshal(append(rest, '}'), &m)
 	}
-	if err != nil {
-		return nil, &FormatError{"model", err}
-	}
-	return &m, m.check()
+	return &m, err
 }
 
 // check refuses models that this package does not implement.

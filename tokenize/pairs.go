@@ -3,11 +3,11 @@ package tokenize
 import "math/bits"
 
 // pairTable maps two neighbouring symbols to the rank of their merge and the
-// symbol it makes: an open-addressing table sized at build time. Once built it
-// is read-only.
+// symbol it makes: an open-addressing table. Once built it is read-only.
 type pairTable struct {
 	slots []pairSlot
 	shift uint8
+	used  int
 }
 
 type pairSlot struct {
@@ -15,6 +15,7 @@ type pairSlot struct {
 	rank, id    uint32
 }
 
+// newPairTable returns a table with room for n pairs.
 func newPairTable(n int) pairTable {
 	size := 16
 	for size < n+n/2+1 {
@@ -35,10 +36,22 @@ func (t *pairTable) start(left, right uint32) uint64 {
 
 // put sets the merge of a pair; a later one replaces an earlier one.
 func (t *pairTable) put(left, right, rank, id uint32) {
+	if 3*t.used >= 2*len(t.slots) {
+		old := t.slots
+		*t = newPairTable(2 * t.used)
+		for _, s := range old {
+			if s.left != none {
+				t.put(s.left, s.right, s.rank, s.id)
+			}
+		}
+	}
 	mask := uint64(len(t.slots) - 1)
 	i := t.start(left, right)
 	for t.slots[i].left != none && (t.slots[i].left != left || t.slots[i].right != right) {
 		i = (i + 1) & mask
+	}
+	if t.slots[i].left == none {
+		t.used++
 	}
 	t.slots[i] = pairSlot{left, right, rank, id}
 }
