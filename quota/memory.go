@@ -29,8 +29,7 @@ const shards = 16
 // forgotten when that ends. It starts no goroutine.
 type Memory struct {
 	seed       maphash.Seed
-	now        func() time.Time
-	start      time.Time
+	now        func() int64 // nanoseconds since the start
 	maxTenants int64
 	tenants    atomic.Int64
 	shards     [shards]shard
@@ -56,10 +55,7 @@ func NewMemory(c MemoryConfig) *Memory {
 	if c.MaxRemembered <= 0 {
 		c.MaxRemembered = 262_144
 	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	m := &Memory{seed: maphash.MakeSeed(), now: c.Now, start: c.Now(), maxTenants: int64(c.MaxTenants)}
+	m := &Memory{seed: maphash.MakeSeed(), now: since(c.Now), maxTenants: int64(c.MaxTenants)}
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.accounts = map[string]*account{}
@@ -73,7 +69,18 @@ func NewMemory(c MemoryConfig) *Memory {
 func (m *Memory) lock(tenant string) (*shard, int64) {
 	s := &m.shards[maphash.String(m.seed, tenant)%shards]
 	s.mu.Lock()
-	return s, int64(m.now().Sub(m.start))
+	return s, m.now()
+}
+
+// since returns the time passed since this call by the clock, or by the
+// monotonic one if clock is nil.
+func since(clock func() time.Time) func() int64 {
+	if clock == nil {
+		start := time.Now()
+		return func() int64 { return int64(time.Since(start)) }
+	}
+	start := clock()
+	return func() int64 { return int64(clock().Sub(start)) }
 }
 
 // Reserve implements Store. It does not allocate when the tenant is known and
@@ -247,7 +254,7 @@ func (m *Memory) sweep() {
 	for i := range m.shards {
 		s := &m.shards[i]
 		s.mu.Lock()
-		now := int64(m.now().Sub(m.start))
+		now := m.now()
 		s.forget(now)
 		dropped := s.dropIdle(now, 64)
 		s.mu.Unlock()

@@ -66,8 +66,8 @@ type Store interface {
 	// Reserve takes r.Cost from every window and one slot, or nothing at all.
 	// It returns nil, a *LimitError that says why not, an *UnavailableError when
 	// the store cannot be asked and its policy is to refuse, or the context's
-	// error. After a context error the store gives back by itself what it may
-	// have taken; the caller owes no Settle.
+	// error. After the last two the store gives back by itself what it may have
+	// taken: the caller owes no Settle, and the id may not be used again.
 	Reserve(ctx context.Context, r Reservation) error
 
 	// Settle ends the reservation: used stays charged, the rest of r.Cost and

@@ -177,7 +177,10 @@ func TestScannerAtBufferEnds(t *testing.T) {
 			data := strings.Repeat("x", size)
 			for _, end := range []string{"\n\n", "\r\n\r\n", "\r\r", "\n: c\n\n"} {
 				raw := "data: " + data + end
-				all, err := scan(iotest.OneByteReader(strings.NewReader(raw+raw)), sse.ScannerConfig{})
+				head, tail := raw[:size-20], raw[size-20:]
+				all, err := scan(io.MultiReader(
+					strings.NewReader(head), iotest.OneByteReader(strings.NewReader(tail)),
+					strings.NewReader(head), iotest.OneByteReader(strings.NewReader(tail))), sse.ScannerConfig{})
 				if want := (got{raw: raw, data: data}); err != io.EOF || len(all) != 2 || all[0] != want || all[1] != want {
 					t.Fatalf("%d bytes and %q: %d events, %v", size, end, len(all), err)
 				}

@@ -139,7 +139,6 @@ func (f *File) carry(_ context.Context, batch []*expediter.Record) (done, lost i
 		f.partial -= f.ends[done-1]
 	}
 	if err != nil {
-		f.checked = time.Time{} // perhaps another file is at the path by then
 		return done, 0, fmt.Errorf("usage: %w", err)
 	}
 	return done, 0, f.syncIfDue(now)
@@ -232,7 +231,7 @@ func (f *File) closeFile() {
 	if err := errors.Join(f.sync(), f.file.Close()); err != nil {
 		f.cfg.Report(err)
 	}
-	f.file, f.partial = nil, 0
+	f.file = nil
 }
 
 func (f *File) syncIfDue(now time.Time) error {

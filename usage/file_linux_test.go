@@ -130,6 +130,42 @@ func TestFileGoesOnInTheMiddleOfALine(t *testing.T) {
 		}
 		wantIDs(t, read(t, path), n)
 	})
+	setAsideUnderALimit(t, limit, old.Cur)
+}
+
+// setAsideUnderALimit fills files up to a limit beyond which they are to be
+// set aside: that waits for the end of a line.
+func setAsideUnderALimit(t *testing.T, limit func(uint64), unlimited uint64) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "usage.jsonl")
+		f := newFile(t, usage.FileConfig{Path: path, SyncEvery: -1, MaxBytes: 5000})
+		const n = 100
+		limit(5100)
+		give(f, 0, n)
+		for i := uint64(0); f.Waiting() > 0; i++ {
+			limit(5100 + i%10*100)
+			time.Sleep(11 * time.Second)
+			synctest.Wait()
+		}
+		limit(unlimited)
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		names, _ := filepath.Glob(path + ".*")
+		if len(names) < 5 {
+			t.Errorf("only %q were set aside", names)
+		}
+		var all []byte
+		for _, name := range append(names, path) {
+			all = append(all, read(t, name)...)
+		}
+		wantIDs(t, all, n)
+		for _, name := range names {
+			if data := read(t, name); data[len(data)-1] != '\n' {
+				t.Errorf("%s was set aside in the middle of a line", name)
+			}
+		}
+	})
 }
 
 // TestMain runs the writer of TestFileSurvivesKill when asked to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -174,6 +175,20 @@ func TestEveryRecordIsAccountedFor(t *testing.T) {
 	}
 	if err := f.Close(t.Context()); err != nil {
 		t.Errorf("second Close = %v", err)
+	}
+}
+
+// What was taken before Close is delivered, however close upon it Close comes.
+func TestCloseDeliversWhatWasTaken(t *testing.T) {
+	for i := range 20_000 {
+		f := usage.NewFunc(func(context.Context, *expediter.Record) error { return nil }, usage.FuncConfig{})
+		for range i % 50 {
+			runtime.Gosched()
+		}
+		f.Write(&expediter.Record{})
+		if err := f.Close(t.Context()); err != nil || f.Written() != 1 {
+			t.Fatalf("round %d: Close = %v after %d deliveries, want 1", i, err, f.Written())
+		}
 	}
 }
 

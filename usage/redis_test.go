@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,6 +108,49 @@ func TestRedisDeliversAtLeastOnce(t *testing.T) {
 	}
 	if sc.Copies < 4 {
 		t.Errorf("%d copies, want at least one per reply dropped, or the test shows nothing", sc.Copies)
+	}
+}
+
+// everyOther fails every other command of the first pipeline before it is
+// sent, as a cluster may when it moves slots.
+type everyOther struct{ done bool }
+
+func (h *everyOther) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (h *everyOther) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (h *everyOther) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.done || cmds[0].Name() != "xadd" {
+			return next(ctx, cmds)
+		}
+		h.done = true
+		var pass []redis.Cmder
+		for i, c := range cmds {
+			if i%2 == 1 {
+				c.SetErr(errors.New("TRYAGAIN"))
+			} else {
+				pass = append(pass, c)
+			}
+		}
+		return errors.Join(next(ctx, pass), errors.New("TRYAGAIN"))
+	}
+}
+
+// Of a batch that got through in part, only the rest is sent again.
+func TestRedisSendsOnlyWhatFailedAgain(t *testing.T) {
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr)
+	c := newClient(t, proxy.Addr)
+	c.AddHook(&everyOther{})
+	s := newRedis(t, c, usage.RedisConfig{})
+	give(s, 0, 100)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	got, sc := stream(t, newClient(t, server.Addr), "")
+	if sc != (usage.StreamScanned{Records: 100}) || slices.Equal(got, numbers(100)) {
+		t.Errorf("%+v: %q, want 100 without copies, and not in order", sc, got)
 	}
 }
 

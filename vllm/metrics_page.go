@@ -3,6 +3,7 @@ package vllm
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -229,21 +230,12 @@ func (p *page) finish() {
 func appendAdapters(dst []string, list []byte) []string {
 	for name := range strings.SplitSeq(unescapeLabel(list), ",") {
 		name = strings.TrimSpace(name)
-		if name == "" || len(dst) == maxAdapters || contains(dst, name) {
+		if name == "" || len(dst) == maxAdapters || slices.Contains(dst, name) {
 			continue
 		}
 		dst = append(dst, name)
 	}
 	return dst
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // number reads a label that should hold a count; what does not is zero.

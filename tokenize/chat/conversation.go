@@ -61,7 +61,7 @@ func (c *conversation) field(name string, raw json.RawMessage, want jinja.Kind) 
 	}
 	v, err := c.slab.Decode(raw)
 	if err != nil {
-		return v, inputErr("%s: %v", name, err)
+		return v, inputErr("%s: %s", name, message(err))
 	}
 	if v.Kind() != want && v.Kind() != jinja.None {
 		return v, inputErr("%s: expected %s", name, map[jinja.Kind]string{jinja.List: "an array", jinja.Dict: "an object"}[want])

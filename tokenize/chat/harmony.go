@@ -232,7 +232,7 @@ func (p *harmonyParser) messages() error {
 		for j, call := range calls.Items() {
 			name, id, err := callName(call)
 			if err != nil {
-				return inputErr("messages[%d].tool_calls[%d]: %v", i, j, err)
+				return inputErr("messages[%d].tool_calls[%d]: %s", i, j, message(err))
 			}
 			p.names[id] = name
 		}
@@ -311,7 +311,7 @@ func (p *harmonyParser) assistant(i int, m *jinja.Map, texts []string) error {
 		if raw.Map() != nil {
 			b, err := jinja.AppendJSON(nil, raw)
 			if err != nil {
-				return inputErr("messages[%d].tool_calls[%d].function.arguments: %v", i, j, err)
+				return inputErr("messages[%d].tool_calls[%d].function.arguments: %s", i, j, message(err))
 			}
 			text = string(b)
 		}

@@ -121,7 +121,7 @@ func (p *messageParser) toolCall(i int, call jinja.Value) (jinja.Value, error) {
 	raw, _ := fn.Map().Get("arguments")
 	a, err := p.c.arguments(raw)
 	if err != nil {
-		return call, p.errorf(".tool_calls[%d].function.arguments: %v", i, err)
+		return call, p.errorf(".tool_calls[%d].function.arguments: %s", i, message(err))
 	}
 	f := p.c.slab.NewMap(2)
 	f.Set("arguments", a)

@@ -125,6 +125,20 @@ func inputErr(format string, args ...any) *Error {
 // more than Options allow.
 func (e *Error) Limited() bool { return e.Kind == jinja.KindLimit }
 
+// message returns what err says without its kind, for use inside another
+// error.
+func message(err error) string {
+	var inner *jinja.Error
+	var e *Error
+	switch {
+	case errors.As(err, &inner):
+		return inner.Message
+	case errors.As(err, &e):
+		return e.Message
+	}
+	return err.Error()
+}
+
 func wrap(err error) error {
 	var e *jinja.Error
 	if errors.As(err, &e) {
