@@ -196,7 +196,7 @@ func (e *Engine) lookup(s *Sequence) (hits, idle int) {
 	if e.cfg.NoPrefixCache || s.NoCacheRead {
 		return 0, 0
 	}
-	most := (s.known()) / e.cfg.Profile.BlockSize
+	most := (s.known() - 1) / e.cfg.Profile.BlockSize
 	s.held = s.held[:0]
 	for hits < most {
 		id := e.kv.find(s.blockHash(hits))
