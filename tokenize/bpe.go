@@ -5,6 +5,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/expediterhq/expediter/tokenize/chat"
 	"github.com/expediterhq/expediter/tokenize/internal/scan"
 )
 
@@ -59,9 +60,10 @@ func (b *BPE) AppendWith(dst []uint32, text string, opt Options) ([]uint32, erro
 
 // surround is what goes with a text into an encoder.
 type surround struct {
-	before, after []uint32 // ids around those of the text
-	cache         *Cache   // nil: none
-	hasher        *hasher  // nil: no hashes wanted
+	before, after []uint32    // ids around those of the text
+	ordinary      []chat.Span // pieces of text in which no added token is recognised
+	cache         *Cache      // nil: none
+	hasher        *hasher     // nil: no hashes wanted
 }
 
 // around returns the ids that opt asks for before and after a text.

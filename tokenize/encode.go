@@ -35,25 +35,53 @@ func (e *encoder) size() int {
 // text encodes a whole text with what goes around it.
 func (e *encoder) text(text string) error {
 	e.ids = append(e.ids, e.around.before...)
+	at := 0
+	for _, span := range e.around.ordinary {
+		e.recognise(text[at:span.Start], at == 0)
+		if span.Start < span.End && e.err == nil {
+			e.ordinary(text[span.Start:span.End], span.Start == 0)
+		}
+		at = span.End
+	}
+	e.recognise(text[at:], at == 0)
+	e.ids = append(e.ids, e.around.after...)
+	if len(e.ids) > e.stop && e.err == nil {
+		e.full()
+	}
+	return e.err
+}
+
+// recognise encodes text in which added tokens are recognised. first says that
+// it starts the whole text.
+func (e *encoder) recognise(text string, first bool) {
 	for i := 0; i < len(text) && e.err == nil; {
 		start, end, id := e.b.before.next(text, i)
 		if start > i {
-			if c := e.around.cache; c != nil {
-				c.encode(e, text[i:start], i == 0)
-			} else {
-				e.part(text[i:start], i == 0)
-			}
+			e.cachedPart(text[i:start], first && i == 0)
 		}
 		if start < len(text) {
 			e.emit(id)
 		}
 		i = end
 	}
-	e.ids = append(e.ids, e.around.after...)
-	if len(e.ids) > e.stop && e.err == nil {
-		e.full()
+}
+
+// ordinary encodes text in which no added token is recognised.
+func (e *encoder) ordinary(s string, first bool) {
+	if e.b.after == nil {
+		e.cachedPart(s, first)
+		return
 	}
-	return e.err
+	e.normalized(e.normal.normalize(e.b.normal, s), first)
+}
+
+// cachedPart is part, by way of the cache if there is one.
+func (e *encoder) cachedPart(s string, first bool) {
+	if c := e.around.cache; c != nil {
+		c.encode(e, s, first)
+		return
+	}
+	e.part(s, first)
 }
 
 // part encodes text between added tokens. first says that it starts the text.

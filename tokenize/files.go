@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+
+	"github.com/expediterhq/expediter/tokenize/internal/jsonscan"
 )
 
 // maxFile bounds the size of a model's files, unpacked.
@@ -85,14 +87,14 @@ func appendBounded(data []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// tokenizerConfig is what this package reads of a tokenizer_config.json.
+// tokenizerConfig is what this package reads of a model's configuration.
 type tokenizerConfig struct {
-	Class    string        `json:"tokenizer_class"`
-	BOS      configToken   `json:"bos_token"`
-	EOS      configToken   `json:"eos_token"`
-	AddBOS   *bool         `json:"add_bos_token"`
-	AddEOS   *bool         `json:"add_eos_token"`
-	Template chatTemplates `json:"chat_template"`
+	Class    string
+	BOS, EOS configToken
+	AddBOS   *bool
+	AddEOS   *bool
+	Template chatTemplates
+	harmony  bool // the engine renders conversations in the harmony format
 }
 
 // configToken is a token given as a string, or as an object with its content.
@@ -139,23 +141,56 @@ func (t *chatTemplates) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readConfig reads tokenizer_config.json and chat_template.jinja, either of
-// which may be absent. The latter's template wins.
+// readConfig reads tokenizer_config.json, chat_template.jinja and config.json,
+// each of which may be absent. The second's template wins over the first's.
 func readConfig(fsys fs.FS) (*tokenizerConfig, error) {
 	var c tokenizerConfig
-	data, err := readBounded(fsys, "tokenizer_config.json")
+	err := readMembers(fsys, "tokenizer_config.json", map[string]any{
+		"tokenizer_class": &c.Class, "bos_token": &c.BOS, "eos_token": &c.EOS,
+		"add_bos_token": &c.AddBOS, "add_eos_token": &c.AddEOS, "chat_template": &c.Template,
+	})
+	if err != nil {
+		return nil, err
+	}
+	template, err := readBounded(fsys, "chat_template.jinja")
 	if err == nil {
-		if err := unmarshal(data, &c); err != nil {
-			return nil, &FormatError{"tokenizer_config.json", err}
-		}
+		c.Template = chatTemplates(template)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("tokenize: %w", err)
 	}
-	data, err = readBounded(fsys, "chat_template.jinja")
-	if err == nil {
-		c.Template = chatTemplates(data)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tokenize: %w", err)
+	modelType := ""
+	if err := readMembers(fsys, "config.json", map[string]any{"model_type": &modelType}); err != nil {
+		return nil, err
 	}
+	c.harmony = modelType == "gpt_oss"
 	return &c, nil
+}
+
+// readMembers decodes some members of the object in a JSON file, if the file
+// exists. It does not mind what the others are: such files are written by
+// Python, which knows numbers that JSON does not.
+func readMembers(fsys fs.FS, name string, want map[string]any) error {
+	data, err := readBounded(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("tokenize: %w", err)
+	}
+	c := jsonscan.New(data)
+	err = c.Object(func(key []byte) error {
+		to := want[string(key)]
+		raw, err := c.Skip()
+		if err != nil || to == nil {
+			return err
+		}
+		return unmarshal(raw, to)
+	})
+	if err == nil {
+		err = c.End()
+	}
+	if err != nil {
+		return &FormatError{name, err}
+	}
+	return nil
 }

@@ -38,13 +38,16 @@ type Model struct {
 	bos, eos      string
 	before, after []uint32       // around a completion prompt
 	template      *chat.Template // nil where the model has none
-	texts         sync.Pool      // of *[]byte: rendered conversations
+	harmony       *chat.Harmony  // not nil where the engine renders with it
+	texts         sync.Pool      // of *rendered
 }
 
 // Load reads a model folder: tokenizer.json or tokenizer.json.gz, and, where
 // they exist, tokenizer_config.json and chat_template.jinja, whose template
-// wins over the one in tokenizer_config.json. Beside the errors of NewBPE it
-// returns those of fsys.
+// wins over the one in tokenizer_config.json. Where config.json says that the
+// model's type is gpt_oss, conversations are rendered by chat.Harmony, as
+// engines do, whatever the template. Beside the errors of NewBPE it returns
+// those of fsys.
 func Load(fsys fs.FS) (*Model, error) { return LoadWith(fsys, Config{}) }
 
 // LoadWith is Load with limits.
@@ -71,6 +74,10 @@ func LoadWith(fsys fs.FS, cfg Config) (*Model, error) {
 	}
 	if m.before, m.after, err = config.around(bpe); err != nil {
 		return nil, err
+	}
+	if config.harmony {
+		m.harmony = &chat.Harmony{}
+		return m, nil
 	}
 	if config.Template != "" {
 		m.template, err = chat.Compile(string(config.Template), chat.Options{BOS: m.bos, EOS: m.eos, MaxOutput: cfg.MaxBytes})
@@ -99,13 +106,17 @@ func (m *Model) AppendPrompt(dst []uint32, text string) ([]uint32, error) {
 	return m.bpe.appendAround(dst, text, m.limits, &surround{before: m.before, after: m.after, cache: m.cache})
 }
 
-// AppendText appends the text of a conversation, as the chat template renders
-// it, to dst. Its errors are ErrNoTemplate and those of chat.Template.
+// AppendText appends the text of a conversation, as the engine renders it, to
+// dst. Its errors are ErrNoTemplate and those of package chat.
 func (m *Model) AppendText(dst []byte, in chat.Input) ([]byte, chat.Info, error) {
-	if m.template == nil {
-		return dst, chat.Info{}, ErrNoTemplate
+	switch {
+	case m.harmony != nil:
+		dst, _, info, err := m.harmony.AppendSpans(dst, nil, in)
+		return dst, info, err
+	case m.template != nil:
+		return m.template.AppendInfo(dst, in)
 	}
-	return m.template.AppendInfo(dst, in)
+	return dst, chat.Info{}, ErrNoTemplate
 }
 
 // AppendChat appends the ids of a conversation as an engine's chat endpoint
@@ -119,11 +130,7 @@ func (m *Model) AppendChat(dst []uint32, in chat.Input) ([]uint32, error) {
 
 // AppendChatInfo is AppendChat and also says how exact the ids are.
 func (m *Model) AppendChatInfo(dst []uint32, in chat.Input) ([]uint32, chat.Info, error) {
-	info, err := m.withText(in, func(text string) (err error) {
-		dst, err = m.bpe.appendAround(dst, text, m.limits, &surround{cache: m.cache})
-		return err
-	})
-	return dst, info, err
+	return m.appendChat(dst, in, nil)
 }
 
 // AppendChatBlocks is AppendChatInfo and also appends the hashes of the full
@@ -131,32 +138,39 @@ func (m *Model) AppendChatInfo(dst []uint32, in chat.Input) ([]uint32, chat.Info
 // conversation had before. All calls must use the same by.Append.
 func (m *Model) AppendChatBlocks(dst []uint32, hashes []uint64, in chat.Input, by Blocks) ([]uint32, []uint64, chat.Info, error) {
 	h := &hasher{by: by, hashes: hashes, chain: by.Seed, done: len(dst)}
-	info, err := m.withText(in, func(text string) (err error) {
-		dst, err = m.bpe.appendAround(dst, text, m.limits, &surround{cache: m.cache, hasher: h})
-		return err
-	})
+	dst, info, err := m.appendChat(dst, in, h)
 	if err == nil {
 		h.upTo(dst)
 	}
 	return dst, h.hashes, info, err
 }
 
-// withText renders a conversation and calls f with the text, which is valid
-// during the call.
-func (m *Model) withText(in chat.Input, f func(text string) error) (chat.Info, error) {
-	buf, _ := m.texts.Get().(*[]byte)
-	if buf == nil {
-		buf = new([]byte)
+// rendered is scratch space for the text of a conversation.
+type rendered struct {
+	text     []byte
+	ordinary []chat.Span
+}
+
+func (m *Model) appendChat(dst []uint32, in chat.Input, h *hasher) ([]uint32, chat.Info, error) {
+	r, _ := m.texts.Get().(*rendered)
+	if r == nil {
+		r = &rendered{}
 	}
-	text, info, err := m.AppendText((*buf)[:0], in)
+	var info chat.Info
+	var err error
+	r.text, r.ordinary = r.text[:0], r.ordinary[:0]
+	if m.harmony != nil {
+		r.text, r.ordinary, info, err = m.harmony.AppendSpans(r.text, r.ordinary, in)
+	} else {
+		r.text, info, err = m.AppendText(r.text, in)
+	}
 	if err == nil {
-		err = f(view(text))
+		dst, err = m.bpe.appendAround(dst, view(r.text), m.limits, &surround{ordinary: r.ordinary, cache: m.cache, hasher: h})
 	}
-	if cap(text) <= keepScratch {
-		*buf = text
-		m.texts.Put(buf)
+	if cap(r.text) <= keepScratch {
+		m.texts.Put(r)
 	}
-	return info, err
+	return dst, info, err
 }
 
 // ownRule lists the tokenizer classes which add the special tokens that

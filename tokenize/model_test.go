@@ -134,6 +134,42 @@ func TestAppendChatAddsNoSpecialTokens(t *testing.T) {
 	}
 }
 
+func TestAppendChatOfHarmony(t *testing.T) {
+	file := strings.ReplaceAll(tinyTokenizer, `"id": 7, "content": "</s>"`, `"id": 7, "content": "<|end|>"`)
+	m, err := tokenize.Load(fstest.MapFS{
+		"tokenizer.json":      {Data: []byte(file)},
+		"config.json":         {Data: []byte(`{"model_type": "gpt_oss", "limits": [0.0, Infinity]}`)},
+		"chat_template.jinja": {Data: []byte(`not used`)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := chat.Input{
+		Messages: json.RawMessage(`[{"role": "user", "content": "abc<|end|>c"}]`),
+		Now:      time.Date(2026, 1, 15, 9, 30, 0, 0, time.UTC),
+	}
+	text, _, err := m.AppendText(nil, in)
+	if err != nil || !strings.Contains(string(text), "<|start|>user<|message|>abc<|end|>c<|end|>") {
+		t.Fatalf("AppendText = %q, %v", text, err)
+	}
+	ids, err := m.AppendChat(nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The system message ends with a token, the user's message with another;
+	// what the user spelled stays text, of which this model knows no byte.
+	ends := 0
+	for _, id := range ids {
+		if id == 7 {
+			ends++
+		}
+	}
+	i := slices.Index(ids, 5)
+	if ends != 2 || i < 0 || !slices.Equal(ids[i:i+3], []uint32{5, 2, 7}) {
+		t.Errorf("AppendChat = %v, want 7 twice and 5 2 7 once", ids)
+	}
+}
+
 func TestLoadReadsGzip(t *testing.T) {
 	m, err := tokenize.Load(fstest.MapFS{"tokenizer.json.gz": {Data: gzipped(t, tinyTokenizer)}})
 	if err != nil {
