@@ -226,6 +226,7 @@ func TestC3Abort(t *testing.T) {
 					get := serve(t, proto, middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						sw := newWriter(t, w, sse.WriterConfig{})
 						defer sw.Close()
+						sse.SetHeader(w.Header()) // net/http does not wait for the flush of an empty header on HTTP/2
 						if err := begin(sw); err != nil {
 							t.Error(err)
 						}

@@ -45,7 +45,6 @@ func (k *keepAlive) look() {
 	if k.w.flush() != nil {
 		return
 	}
-	k.last = time.Now()
 	k.timer.Reset(k.interval)
 }
 

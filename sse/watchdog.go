@@ -100,7 +100,7 @@ func (d *watchdog) look() {
 	default:
 		d.since++
 	}
-	if n&1 == 1 && d.since == ticks && d.writes.CompareAndSwap(n, n|cut) {
+	if d.since == ticks && d.writes.CompareAndSwap(n, n|cut) {
 		d.why = stalled
 		// The write itself reports that the connection is gone.
 		_ = d.deadline.SetWriteDeadline(time.Unix(1, 0))

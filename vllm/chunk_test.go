@@ -265,6 +265,7 @@ func TestChunkRepeatTraps(t *testing.T) {
 		{"object is error", `{"object":"error","message":"m","choices":[{"text":"x"}]}`, `{"object":"error","message":"m","choices":[{"text":"y"}]}`},
 		{"finish", `{"choices":[{"text":"x","finish_reason":"stop"}]}`, `{"choices":[{"text":"y","finish_reason":"stop"}]}`},
 		{"escapes", `{"id":"a\n","model":"b\t","choices":[{"text":"x"}]}`, `{"id":"a\n","model":"b\t","choices":[{"text":"y"}]}`},
+		{"escapes in the id", `{"id":"a\n","choices":[{"text":"x"}]}`, `{"id":"a\n","choices":[{"text":"y"}]}`},
 		{"more after it", `{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x"}]}}`},
 		{"less", `{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x"}]`},
 		{"id behind", `{"choices":[{"text":"x"}],"id":"i","model":"m"}`, `{"choices":[{"text":"longer"}],"id":"i","model":"m"}`},
