@@ -149,8 +149,49 @@ func TestRestart(t *testing.T) {
 	}
 	calm := cfg
 	calm.Changes = nil
-	if a, b := r.Prefill, run(t, calm, trace).Prefill; a != b+304 {
-		t.Errorf("%d tokens computed with a restart, %d without, want 304 more: the cache is empty once", a, b)
+	quiet := run(t, calm, trace)
+	if r.Prefill != quiet.Prefill+304 {
+		t.Errorf("%d tokens computed with a restart, %d without, want 304 more: the cache is empty once", r.Prefill, quiet.Prefill)
+	}
+	if off := r.Predicted - int(r.Engines.Cached); off < 0 || off > r.Retried*304 {
+		t.Errorf("%d tokens expected in caches, %d found: want no more than were lost with the retried requests", r.Predicted, r.Engines.Cached)
+	}
+}
+
+// A failure now and then, with successes in between, ejects nobody.
+func TestBlips(t *testing.T) {
+	cfg := fleet.Config{Replicas: fleet.Uniform(2, steady), Router: byName(t, "roundrobin"), Scrape: 100 * ms}
+	for i := range 10 {
+		cfg.Changes = append(cfg.Changes, fleet.Change{At: time.Duration(i)*time.Second + 205*ms, Do: fleet.Restart})
+	}
+	r := run(t, cfg, every(200, 50*ms, fleet.Request{Prompt: 1000, Output: 1})) // 72.5 ms each
+	if r.Retried < 5 || r.Replicas[0].Requests < 95 {
+		t.Errorf("retried %d, %d requests on the replica that blips, want most of 10 and half of all", r.Retried, r.Replicas[0].Requests)
+	}
+}
+
+// Probes find a dead replica before requests do.
+func TestProbes(t *testing.T) {
+	r := run(t, fleet.Config{
+		Replicas: fleet.Uniform(2, steady), Router: byName(t, "roundrobin"), Scrape: 100 * ms,
+		Changes: []fleet.Change{{At: 45 * time.Second, Do: fleet.Kill}},
+	}, every(10, 20*time.Second, fleet.Request{Prompt: 16, Output: 1}))
+	if r.Retried != 0 || r.Finished != 10 {
+		t.Errorf("retried %d, finished %d, want 0 and 10", r.Retried, r.Finished)
+	}
+}
+
+// An answer that is longer than expected claims more room as it grows, so that
+// another request waits instead of causing a preemption.
+func TestLongAnswerGrowsItsLease(t *testing.T) {
+	tight := steady
+	tight.KVTokens = 1024
+	trace := every(2, 3*time.Second, fleet.Request{Prompt: 400, Output: 400})
+	r := run(t, fleet.Config{
+		Replicas: fleet.Uniform(1, tight), Pool: registry.PoolConfig{Headroom: -1}, Expect: func(*fleet.Request) int { return 10 },
+	}, trace)
+	if r.Preemptions != 0 || r.Wait.Max < time.Second || r.Finished != 2 {
+		t.Errorf("%d preemptions, longest wait %v, finished %d; want the second to wait for the first", r.Preemptions, r.Wait.Max, r.Finished)
 	}
 }
 

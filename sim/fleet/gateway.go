@@ -204,7 +204,7 @@ func (g *gateway) send(j *job, d router.Decision) {
 	j.state, j.sentAt, j.flight = sent, w.now, nil
 	j.attempt++
 	j.tries++
-	w.books.dispatched++
+	w.books.predicted += d.Cached
 	if j.tries == 1 {
 		w.books.wait = append(w.books.wait, float64(w.now-j.arrived)/1e9)
 	}

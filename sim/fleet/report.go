@@ -42,6 +42,7 @@ type Report struct {
 	Preemptions int
 	Recomputed  int     // tokens computed again because of them
 	HitRate     float64 // share of prompt tokens found in prefix caches
+	Predicted   int     // prompt tokens that gateways expected to find cached, at dispatch
 	Prefill     int     // prompt tokens computed
 	KV          float64 // mean share of KV caches held by requests
 	KVPeak      float64 // highest share held on any replica
@@ -100,11 +101,11 @@ type Point struct {
 
 // books are what is counted on the way.
 type books struct {
-	requests, finished, failed, truncated, retried, tooLong, dispatched int
-	shed                                                                [reasons]int
-	met, input, output                                                  int
-	ttft, tpot, wait                                                    []float64
-	series                                                              []Point
+	requests, finished, failed, truncated, retried, tooLong int
+	shed                                                    [reasons]int
+	met, input, output, predicted                           int
+	ttft, tpot, wait                                        []float64
+	series                                                  []Point
 }
 
 // reason is why a request was turned away.
@@ -180,7 +181,7 @@ func (w *world) report() *Report {
 		Requests: b.requests, Finished: b.finished, Failed: b.failed, Truncated: b.truncated, Retried: b.retried, TooLong: b.tooLong,
 		OverQuota: b.shed[overQuota], Full: b.shed[queueFull] + b.shed[pushedOut], Hopeless: b.shed[hopeless], Expired: b.shed[expired],
 		TTFT: dist(b.ttft), TPOT: dist(b.tpot), Wait: dist(b.wait),
-		Met: b.met, InputTokens: b.input, OutputTokens: b.output, Series: b.series,
+		Met: b.met, InputTokens: b.input, OutputTokens: b.output, Predicted: b.predicted, Series: b.series,
 	}
 	r.Shed = r.OverQuota + r.Full + r.Hopeless + r.Expired
 	if len(w.trace.Requests) > 0 {
