@@ -32,7 +32,8 @@ type Event struct {
 
 // Empty reports whether the event carries no data, so that it must not be
 // sent on: a reader that follows the standard ignores it, or gets an event it
-// cannot use, and others have been seen to fail on it.
+// cannot use, and others have been seen to fail on it. An id or a retry field
+// in such a block is lost with it.
 func (e *Event) Empty() bool { return len(e.Data) == 0 }
 
 // parse fills in everything but Raw from the block's lines.
