@@ -160,9 +160,10 @@ func TestRestart(t *testing.T) {
 
 // A failure now and then, with successes in between, ejects nobody.
 func TestBlips(t *testing.T) {
-	cfg := fleet.Config{Replicas: fleet.Uniform(2, steady), Router: byName(t, "roundrobin"), Scrape: 100 * ms}
+	cfg := fleet.Config{Replicas: fleet.Uniform(2, steady), Router: byName(t, "roundrobin"), FirstToken: 150 * ms}
 	for i := range 10 {
-		cfg.Changes = append(cfg.Changes, fleet.Change{At: time.Duration(i)*time.Second + 205*ms, Do: fleet.Restart})
+		at := time.Duration(i)*time.Second + 205*ms
+		cfg.Changes = append(cfg.Changes, fleet.Change{At: at, Do: fleet.Hang}, fleet.Change{At: at + 160*ms, Do: fleet.Resume})
 	}
 	r := run(t, cfg, every(200, 50*ms, fleet.Request{Prompt: 1000, Output: 1})) // 72.5 ms each
 	if r.Retried < 5 || r.Replicas[0].Requests < 95 {
@@ -174,6 +175,7 @@ func TestBlips(t *testing.T) {
 func TestProbes(t *testing.T) {
 	r := run(t, fleet.Config{
 		Replicas: fleet.Uniform(2, steady), Router: byName(t, "roundrobin"), Scrape: 100 * ms,
+		Pool:    registry.PoolConfig{StaleAfter: time.Hour},
 		Changes: []fleet.Change{{At: 45 * time.Second, Do: fleet.Kill}},
 	}, every(10, 20*time.Second, fleet.Request{Prompt: 16, Output: 1}))
 	if r.Retried != 0 || r.Finished != 10 {

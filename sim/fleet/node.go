@@ -84,6 +84,7 @@ func (n *node) kick() {
 		return
 	}
 	n.inStep = true
+	n.peak = max(n.peak, n.eng.Stats().KVUsage())
 	if n.slow != 1 {
 		d = time.Duration(float64(d) * n.slow)
 	}
@@ -100,7 +101,6 @@ func (n *node) stepEnds(life int32) {
 		n.output(o.Seq.Value.(*flight), o)
 	}
 	n.seen = n.eng.Stats()
-	n.peak = max(n.peak, n.seen.KVUsage())
 	n.kick()
 }
 
