@@ -49,9 +49,15 @@ func stringMethod(st *state, self Value, name string, a args) (Value, error) {
 	case "expandtabs":
 		return expandTabs(st, s, a)
 	}
+	return plainStringMethod(st, self, name, a)
+}
+
+// plainStringMethod calls a method without arguments.
+func plainStringMethod(st *state, self Value, name string, a args) (Value, error) {
 	if _, err := a.bind(name, 0); err != nil {
 		return self, err
 	}
+	s := self.Str()
 	if v, ok := classMethod(s, name); ok {
 		return FromBool(v), nil
 	}

@@ -1,6 +1,9 @@
 package jinja
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // tupleEnd reports whether the current token ends a tuple without brackets.
 func (p *parser) tupleEnd(ends []string) bool {
@@ -234,11 +237,11 @@ func (p *parser) primary() (expr, error) {
 		p.next()
 		return nameOrConst(t), nil
 	case tokString:
-		s := ""
+		var s strings.Builder
 		for p.cur().kind == tokString {
-			s += p.next().text
+			s.WriteString(p.next().text)
 		}
-		return &constExpr{flagged(FromString(s))}, nil
+		return &constExpr{flagged(FromString(s.String()))}, nil
 	case tokInt, tokFloat:
 		p.next()
 		return &constExpr{t.val}, nil

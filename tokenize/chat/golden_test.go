@@ -179,3 +179,18 @@ func checkRender(t *testing.T, tmpl *chat.Template, c *goldenConversation, want 
 		t.Errorf("%s:\n got %q\nwant %q", c.ID, got[1:], *want.Text)
 	}
 }
+
+// TestGoldenContentFormat checks the content format found for the templates;
+// the templates that are not listed take strings.
+func TestGoldenContentFormat(t *testing.T) {
+	parts := map[string]bool{"x_glm-5_2": true, "x_ministral-3-14b-instruct": true, "x_mistral-medium-3_5-128b-": true}
+	for name, tmpl := range goldenModels(t, goldenDir(t)) {
+		want := chat.FormatString
+		if parts[name] {
+			want = chat.FormatOpenAI
+		}
+		if got := tmpl.ContentFormat(); got != want {
+			t.Errorf("%s: ContentFormat = %v, want %v", name, got, want)
+		}
+	}
+}
