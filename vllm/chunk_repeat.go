@@ -54,13 +54,9 @@ func (c *Chunk) again(data []byte) bool {
 	if r == nil {
 		return false
 	}
-	var (
-		at        [maxHoles + 1]int // where the literals are in data
-		usage     = r.usage
-		content   bool
-		pos, from int
-	)
-	for i := 0; ; i++ {
+	var at [maxHoles + 1]int // where the literals are in data
+	text, usage := 0, r.usage
+	for i, pos, from := 0, 0, 0; ; i++ {
 		literal := r.literals[from:r.ends[i]]
 		if !bytes.HasPrefix(data[pos:], literal) {
 			return false
@@ -69,6 +65,9 @@ func (c *Chunk) again(data []byte) bool {
 		pos += len(literal)
 		from = r.ends[i]
 		if i == r.holes {
+			if pos < len(data) {
+				return false
+			}
 			break
 		}
 		n := 0
@@ -76,17 +75,20 @@ func (c *Chunk) again(data []byte) bool {
 			if n = stringBody(data[pos:]); n < 0 {
 				return false
 			}
-			content = n > 0
+			text = n
 		} else if n = plainCount(data[pos:], r.kinds[i], &usage); n == 0 {
 			return false
 		}
 		pos += n
 	}
-	if pos < len(data) {
-		return false
-	}
 	c.clear()
-	c.Choices, c.Role, c.Content, c.Usage = r.choices, r.role, content, usage
+	c.Choices, c.Role, c.Content, c.Usage = r.choices, r.role, text > 0, usage
+	r.place(c, data, &at)
+	return true
+}
+
+// place fills in what c says of places in data.
+func (r *chunkRepeat) place(c *Chunk, data []byte, at *[maxHoles + 1]int) {
 	if r.idLen > 0 {
 		start := at[r.id.literal] + r.id.offset
 		c.ID = data[start : start+r.idLen : start+r.idLen]
@@ -100,7 +102,6 @@ func (c *Chunk) again(data []byte) bool {
 		c.UsageStart = at[r.usageStart.literal] + r.usageStart.offset
 		c.UsageEnd = at[r.usageEnd.literal] + r.usageEnd.offset
 	}
-	return true
 }
 
 // stringBody is the length of the text up to the quote that ends it, -1 if it
