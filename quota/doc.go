@@ -23,9 +23,11 @@
 //
 // A window is a token bucket kept as a meter: what has been spent, which
 // drains at Rate and may not rise above Burst. A tenant nobody has heard of has
-// spent nothing. In any span of t seconds a window grants at most
-// Burst + Rate*t tokens. Tokens given back never make room for more than
-// Burst. When Rate or Burst change, the time since the last reservation still
+// spent nothing. From the first reservation on, t seconds let through at most
+// Burst + Rate*t tokens. Any other span of t seconds lets through no more than
+// that plus what reservations older than the span give back within it: capacity
+// that was held and not used can be used later, but never makes room for more
+// than Burst at once. When Rate or Burst change, the time since the last reservation still
 // drains at the old rate, and what is held stays held.
 //
 // # Ids and leases

@@ -23,8 +23,8 @@
 // cannot be delivered is kept, up to Config.Backlog of them, and delivered when
 // Redis is back.
 //
-// With one server that keeps its data, no window grants more than its
-// Burst + Rate*t in any span of t seconds. When a fail-over or a crash loses
+// With one server that keeps its data, no window grants more than package quota
+// says. When a fail-over or a crash loses
 // what was written last, those reservations are unknown to the new master, and
 // it can grant their tokens and slots again: at most the lost writes, that is
 // what was granted during the replication delay. Their Renew makes them held

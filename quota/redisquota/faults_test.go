@@ -1,10 +1,12 @@
 package redisquota_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,8 +46,9 @@ func atRest(t testing.TB, s *redisquota.Store, tenant string, charged int64) {
 	t.Helper()
 	var b quota.Balance
 	redistest.Until(t, "nothing is held", 20*time.Second, func() bool {
-		b = balance(t, s, tenant)
-		return b.Running == 0 && b.Charged >= charged && s.Stats().Pending == 0
+		var err error
+		b, err = s.Balance(context.Background(), tenant)
+		return err == nil && b.Running == 0 && b.Charged >= charged && s.Stats().Pending == 0
 	})
 	if b.Reserved != 0 || b.Charged != charged || spent(b, "w") != float64(charged) {
 		t.Errorf("at rest %+v, want %d charged and spent", b, charged)
@@ -250,4 +253,42 @@ func TestGatewaysShareOneBudget(t *testing.T) {
 			t.Errorf("%s: granted %d, want %d", tt.tenant, granted.Load(), tt.want)
 		}
 	}
+}
+
+// Gateways whose clocks are up to ten seconds apart, and jump, hammer one window:
+// between any two moments it grants what it should and no more.
+func TestSkewedClocks(t *testing.T) {
+	server := redistest.Start(t)
+	var stores []*redisquota.Store
+	for i := range 4 {
+		skew := []time.Duration{0, 20 * time.Millisecond, -5 * time.Second, 5 * time.Second}[i]
+		var calls atomic.Int64
+		stores = append(stores, open(t, redisquota.Config{Now: func() time.Time {
+			return time.Now().Add(skew).Add(time.Duration(calls.Add(1)%3) * time.Second)
+		}}, server.Addr))
+	}
+	limit := only(100_000, 10_000, 0)
+	var mu sync.Mutex
+	var es []*ledgerEntry
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 1500 {
+				r := quota.Reservation{ID: fmt.Sprint(w, "-", i), Tenant: "t", Limit: limit, Cost: 1 + int64(i%200)}
+				e := &ledgerEntry{cost: r.Cost, settled: true, t0: time.Now().UnixNano()}
+				err := stores[w%4].Reserve(context.Background(), r)
+				e.t1 = time.Now().UnixNano()
+				if err == nil {
+					mu.Lock()
+					es = append(es, e)
+					mu.Unlock()
+				} else if verdictOf(err) != quota.OverQuota {
+					t.Errorf("Reserve = %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	slices.SortFunc(es, func(a, b *ledgerEntry) int { return cmp.Compare(a.t1, b.t1) })
+	checkRate(t, "t", es, limit.Windows[0], false)
 }

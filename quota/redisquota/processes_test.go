@@ -196,7 +196,7 @@ func compareBooks(t *testing.T, s *redisquota.Store, es []*ledgerEntry, tn proce
 		}
 	}
 	if tn.exact {
-		checkRate(t, tn.id, es, tn.limit.Windows[1])
+		checkRate(t, tn.id, es, tn.limit.Windows[1], true)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"net/url"
+	"reflect"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -103,6 +105,9 @@ func TestEscapeIsInjective(t *testing.T) {
 				t.Fatalf("escape(%q) = escape(%q) = %q", s, old, e)
 			}
 			seen[e] = s
+			if back, err := url.PathUnescape(e); err != nil || back != s {
+				t.Fatalf("escape(%q) = %q, which reads as %q, %v", s, e, back, err)
+			}
 			for i := range len(e) {
 				if !safe(e[i]) && e[i] != '%' {
 					t.Fatalf("escape(%q) = %q", s, e)
@@ -158,5 +163,28 @@ func TestServerClockSetBack(t *testing.T) {
 		if moved := read(8) != at; moved != tt.follow {
 			t.Errorf("%v s ahead: the window's clock moved by %v", tt.ahead, read(8)-at)
 		}
+	}
+}
+
+func TestShare(t *testing.T) {
+	s := &Store{cfg: Config{Share: 0.3}}
+	r := quota.Reservation{ID: "1", Tenant: "t", Cost: 5, Limit: quota.Limit{Concurrency: 10, Windows: []quota.Window{
+		{Name: "a", Rate: 100, Burst: 1000}, {Name: "b", Rate: 0, Burst: 1},
+	}}}
+	got := s.share(&r)
+	want := quota.Limit{Concurrency: 3, Windows: []quota.Window{{Name: "a", Rate: 30, Burst: 300}, {Name: "b"}}}
+	if !reflect.DeepEqual(got.Limit, want) {
+		t.Errorf("share = %+v, want %+v", got.Limit, want)
+	}
+	if r.Limit.Windows[0].Burst != 1000 {
+		t.Error("share changed the reservation it was given")
+	}
+	r.Limit.Concurrency = 2
+	if got := s.share(&r).Limit.Concurrency; got != 1 {
+		t.Errorf("share of 2 slots = %d, want 1", got)
+	}
+	r.Limit.Concurrency = 0
+	if got := s.share(&r).Limit.Concurrency; got != 0 {
+		t.Errorf("share of no cap = %d, want no cap", got)
 	}
 }
