@@ -89,7 +89,7 @@ func TestAppendAgreesWithProbes(t *testing.T) {
 func unhex(t *testing.T, list string) string {
 	t.Helper()
 	var s strings.Builder
-	for _, h := range strings.Fields(list) {
+	for h := range strings.FieldsSeq(list) {
 		v, err := strconv.ParseUint(h, 16, 32)
 		if err != nil {
 			t.Fatal(err)

@@ -16,8 +16,13 @@ func Compile(src string) (*Pattern, error) {
 		return nil, p.fail("match of the empty text")
 	}
 	c := compiler{p: &Pattern{}}
-	c.emit(root)
-	c.add(inst{op: opMatch})
+	for _, alt := range root.sub {
+		var first leads
+		alt.addLeads(&first)
+		c.p.alts = append(c.p.alts, alternative{c.here(), first})
+		c.emit(alt)
+		c.add(inst{op: opMatch})
+	}
 	if c.tooLong {
 		return nil, p.fail("pattern too long once repetitions are written out")
 	}
@@ -93,6 +98,11 @@ func (c *compiler) emitAlternatives(alts []*node) {
 func (c *compiler) emitRepeat(n *node) {
 	for range n.min {
 		c.emit(n.sub[0])
+	}
+	if n.max < 0 && !n.lazy && n.sub[0].kind == kindSet {
+		c.p.sets = append(c.p.sets, n.sub[0].set)
+		c.add(inst{op: opRun, x: int32(len(c.p.sets) - 1)})
+		return
 	}
 	if n.max < 0 {
 		split := c.add(inst{op: opSplit})

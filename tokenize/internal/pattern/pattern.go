@@ -18,6 +18,13 @@ var ErrTooComplex = errors.New("pattern: match takes too many steps")
 type Pattern struct {
 	prog []inst
 	sets []set
+	alts []alternative
+}
+
+// alternative is one of the pattern's outermost alternatives.
+type alternative struct {
+	pc    int32
+	first leads // bytes that a match can start with
 }
 
 // Machine is the scratch space of a match. The zero value is ready to use. It
@@ -31,6 +38,7 @@ type op uint8
 
 const (
 	opSet    op = iota // one rune in sets[x]
+	opRun              // as many runes in sets[x] as there are, or fewer
 	opSplit            // try x, then y
 	opJump             // go on at x
 	opMatch            // done
@@ -44,15 +52,17 @@ type inst struct {
 	x, y int32
 }
 
+// frame is a way not tried yet: go on with pc at pos or, after a run that could
+// be shorter, one rune before pos, and so on down to least.
 type frame struct {
-	pc  int32
-	pos int
+	pc         int32
+	pos, least int
 }
 
 // stepsPerByte and stepsAtLeast bound the work of finding all matches in one
-// text: patterns in use take fewer than 20 steps per byte.
+// text: patterns in use take up to 12 steps per byte.
 const (
-	stepsPerByte = 100
+	stepsPerByte = 30
 	stepsAtLeast = 100_000
 )
 
@@ -65,12 +75,16 @@ func (m *Machine) Reset(n int) {
 // it returns len(s) twice. The text around s does not exist for it. The error,
 // if any, is ErrTooComplex; steps count from the last Reset.
 func (p *Pattern) Next(s string, i int, m *Machine) (start, end int, err error) {
+	m.stack = m.stack[:0]
 	for start = i; start < len(s); {
-		m.stack = m.stack[:0]
-		if end = p.run(s, start, 0, m); end >= 0 {
-			return start, end, nil
+		for j := range p.alts {
+			if alt := &p.alts[j]; alt.first.has(s[start]) {
+				if end = p.run(s, start, alt.pc, m); end >= 0 {
+					return start, end, nil
+				}
+			}
 		}
-		if m.steps < 0 {
+		if m.steps--; m.steps < 0 {
 			return len(s), len(s), ErrTooComplex
 		}
 		start++
@@ -97,8 +111,15 @@ func (p *Pattern) run(s string, pos int, pc int32, m *Machine) int {
 				pos += n
 				pc++
 			}
+		case opRun:
+			pc++
+			if end := p.sets[in.x].runFrom(s, pos); end > pos {
+				m.steps -= (end - pos) / 4
+				m.stack = append(m.stack, frame{pc, end, pos})
+				pos = end
+			}
 		case opSplit:
-			m.stack = append(m.stack, frame{in.y, pos})
+			m.stack = append(m.stack, frame{in.y, pos, pos})
 			pc = in.x
 		case opJump:
 			pc = in.x
@@ -119,9 +140,23 @@ func (p *Pattern) run(s string, pos int, pc int32, m *Machine) int {
 			if len(m.stack) == base {
 				return -1
 			}
-			top := m.stack[len(m.stack)-1]
-			m.stack = m.stack[:len(m.stack)-1]
-			pc, pos = top.pc, top.pos
+			pc, pos = m.back(s)
 		}
 	}
+}
+
+// back takes up the way that was left last.
+func (m *Machine) back(s string) (pc int32, pos int) {
+	top := &m.stack[len(m.stack)-1]
+	if top.pos > top.least { // give back a rune of a run
+		top.pos--
+		for s[top.pos]&0xC0 == 0x80 {
+			top.pos--
+		}
+	}
+	pc, pos = top.pc, top.pos
+	if pos == top.least {
+		m.stack = m.stack[:len(m.stack)-1]
+	}
+	return pc, pos
 }

@@ -77,3 +77,15 @@ func (c *set) matchAt(s string, i int) (bool, int) {
 	r, n := utf8.DecodeRuneInString(s[i:])
 	return c.slow(r), n
 }
+
+// runFrom returns the end of the run of members of the set in s at i.
+func (c *set) runFrom(s string, i int) int {
+	for i < len(s) {
+		ok, n := c.matchAt(s, i)
+		if !ok {
+			break
+		}
+		i += n
+	}
+	return i
+}
