@@ -29,8 +29,11 @@ func (q *request) dispatch() error {
 		Arrived:  q.arrived,
 		Deadline: q.arrived.Add(wait),
 		Retry:    q.rec.Attempts > 0,
+		Keep:     q.keep,
 	}
 	err := q.pool.Admitter.Admit(q.ctx, w, q.pick)
+	q.kept.lease.Release()
+	q.kept = kept{}
 	q.rec.QueueWait += time.Since(began)
 	if err == nil {
 		q.rec.Attempts++
@@ -43,6 +46,9 @@ func (q *request) dispatch() error {
 // room, and holds the lease on it if so.
 func (q *request) pick() (bool, error) {
 	p := q.pool
+	if !q.keptReady() {
+		return false, nil
+	}
 	p.forgetChanged()
 	replicas := p.replicas.Replicas()
 	q.overlap()
@@ -60,11 +66,13 @@ func (q *request) pick() (bool, error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, router.ErrNoRoom):
+		q.keepOn()
 		return false, nil
 	default:
 		return false, err
 	}
 	q.replica, q.lease = d.Replica, d.Lease
+	q.claimed = q.size.sequences * q.size.expected
 	q.rec.Replica, q.rec.Generation, q.rec.Predicted = d.Replica.Name(), d.Replica.Generation(), d.Cached
 	p.Prefix.Add(d.Replica.Slot(), q.blocks)
 	return true, nil

@@ -35,11 +35,17 @@ func (g *generation) scanner(body io.Reader) *sse.Scanner {
 	return sse.NewScanner(body, sse.ScannerConfig{MaxEvent: g.Limits.Event})
 }
 
+// recycle puts a scanner back, without what it was reading.
+func (g *generation) recycle(sc *sse.Scanner) {
+	sc.Reset(nil)
+	g.scanners.Put(sc)
+}
+
 // pool is one Pool made ready to serve: its parts, and what was learned.
 type pool struct {
 	Pool
 	replicas *registry.Pool
-	outputs  *outputs
+	outputs  *admission.Outputs
 	own      *admission.Controller     // the Admitter, where the Config brought none
 	freed    *atomic.Pointer[Admitter] // who hears of room that appears; one per registry.Pool
 	stop     func()                    // ends what serves this pool in the background
@@ -89,7 +95,7 @@ func newGeneration(c Config, old *generation) (*generation, error) {
 // newPool fills in the parts that pc leaves out; from before, the same
 // pool's earlier form, it takes those that were made for it.
 func newPool(pc Pool, rp *registry.Pool, before *pool) (*pool, error) {
-	p := &pool{Pool: pc, replicas: rp, outputs: newOutputs(), slots: make(map[int]occupant)}
+	p := &pool{Pool: pc, replicas: rp, outputs: new(admission.Outputs), slots: make(map[int]occupant)}
 	p.DefaultMaxTokens = or(p.DefaultMaxTokens, 1024)
 	p.MaxWait = or(p.MaxWait, 30*time.Second)
 	same := before != nil && before.replicas == rp

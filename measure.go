@@ -38,7 +38,7 @@ func (q *request) measure() error {
 	if err := q.limitOutput(); err != nil {
 		return err
 	}
-	q.size.expected = q.pool.outputs.expect(q.tenant.ID, q.size.output)
+	q.size.expected = q.pool.outputs.Expect(q.tenant.ID, q.size.output)
 	q.rec.Input = q.size.input
 	q.size.body = q.in.Rewrite(make([]byte, 0, len(q.body)+256), q.edits())
 	return nil

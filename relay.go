@@ -20,22 +20,21 @@ func isEventStream(h http.Header) bool {
 // came together leave together.
 func (a *attempt) relay(body io.Reader) error {
 	sc := a.g.scanner(body)
-	defer a.g.scanners.Put(sc)
+	defer a.g.recycle(sc)
 	a.out = a.out[:0]
 	for {
 		ev, err := sc.Next()
 		if err != nil {
 			return a.ended(err)
 		}
-		if ev.Empty() {
-			continue // comments are not tokens, and an event without data is none
-		}
-		end, err := a.event(ev)
-		if err != nil {
-			return err
-		}
-		if end {
-			return a.complete()
+		if !ev.Empty() { // comments are not tokens, and an event without data is none
+			end, err := a.event(ev)
+			if err != nil {
+				return err
+			}
+			if end {
+				return a.complete()
+			}
 		}
 		if a.started && len(a.out) > 0 && !sc.Buffered() {
 			if err := a.flush(); err != nil {
@@ -86,11 +85,20 @@ func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 		a.last = now
 	}
 	a.used.Store(a.tenant.Price.Cost(or(a.usage.prompt, a.size.input), max(a.usage.output, a.usage.events)))
+	if a.usage.output > a.claimed {
+		more := max(a.usage.output-a.claimed, growBy*a.size.sequences)
+		a.claimed += more
+		a.lease.Grow(more)
+	}
 	for _, f := range c.Finished {
 		a.finishes.add(f.Index, a.size.sequences)
 		a.rec.FinishReason = finishReason(f.Reason)
 	}
 }
+
+// growBy is how many output tokens a lease grows by, per sequence, when an
+// answer turns out longer than was expected.
+const growBy = 64
 
 // finished reports whether every choice got a finish reason.
 func (a *attempt) finished() bool { return a.finishes.n >= a.size.sequences }

@@ -44,6 +44,8 @@ type request struct {
 	panicLast   bool // nothing but a panic can break the answer off
 
 	stale   bool // a kept connection was lost once already
+	kept    kept // room set aside while in line
+	claimed int  // output tokens that the lease covers
 	route   router.Request
 	lease   registry.Lease
 	replica *registry.Replica

@@ -58,7 +58,7 @@ func (q *request) count() {
 // which blocks the replica really held.
 func (q *request) learn() {
 	if q.rec.Status == StatusOK {
-		q.pool.outputs.observe(q.tenant.ID, q.rec.Output/q.size.sequences)
+		q.pool.outputs.Observe(q.tenant.ID, q.rec.Output/q.size.sequences)
 	}
 	if q.rec.TPOT > 0 {
 		q.replica.ObserveStep(q.rec.TPOT)

@@ -3,9 +3,12 @@ package expediter_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -323,6 +326,57 @@ func TestPoison(t *testing.T) {
 		}
 		if status, body := h.chat(chatBody(true, 5, "harmless")); status != 200 {
 			t.Errorf("another request: status %d, body %s", status, body)
+		}
+	})
+}
+
+// TestLargeAmongSmall: K1. Small requests overtake one that does not fit, but
+// not for ever: room is kept for it, and it is served within its deadline.
+func TestLargeAmongSmall(t *testing.T) {
+	inMemory(t, option{
+		sim:    func(c *sim.Config) { c.KVTokens = 8192; c.MaxModelLen = 8192; c.Speed = 1 },
+		tenant: func(tn *tenant.Tenant) { tn.TTFT = 20 * time.Second },
+	}, func(t *testing.T, h *house) {
+		time.Sleep(time.Second) // the capacity is known
+		stop := make(chan struct{})
+		var small sync.WaitGroup
+		var slow atomic.Int32
+		for i := range 14 {
+			small.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					began := time.Now()
+					resp := h.post(context.Background(), "/v1/chat/completions", chatBody(true, 100, fmt.Sprint(i, n, strings.Repeat(" small", 250))))
+					if time.Since(began) > 5*time.Second {
+						slow.Add(1)
+					}
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			})
+		}
+		time.Sleep(2 * time.Second)
+		status, body := h.chat(chatBody(false, 100, strings.Repeat("large ", 3600)))
+		if status != 200 {
+			t.Errorf("the large request: status %d, body %s", status, body)
+		}
+		close(stop)
+		small.Wait()
+		if n := slow.Load(); n > 0 {
+			t.Errorf("%d small requests waited over 5 s", n)
+		}
+		var last expediter.Record
+		for _, r := range h.records.all() {
+			if r.Input > 5000 {
+				last = r
+			}
+		}
+		if last.QueueWait < time.Second || last.QueueWait > 10*time.Second {
+			t.Errorf("the large request waited %v, want over 1 s (it was overtaken) and under 10 s", last.QueueWait)
 		}
 	})
 }
