@@ -46,10 +46,9 @@ type (
 		u      *undef // for key
 	}
 	sliceExpr struct {
-		x              expr
-		lo, hi, step   expr
-		line           int
-		bareSubscripts bool
+		x            expr
+		lo, hi, step expr
+		line         int
 	}
 	callExpr struct {
 		fn   expr
@@ -106,11 +105,10 @@ type (
 
 // callArgs are the arguments of a call, filter or test.
 type callArgs struct {
-	pos      []expr
-	kw       []kwArg
-	dyn      expr // *args
-	dynKW    expr // **kwargs
-	constPos []Value
+	pos   []expr
+	kw    []kwArg
+	dyn   expr // *args
+	dynKW expr // **kwargs
 }
 
 type kwArg struct {

@@ -47,8 +47,8 @@ func (st *state) emit(x expr) error {
 	return st.writeValue(v)
 }
 
-func (a *callArgs) none() bool {
-	return len(a.pos) == 0 && len(a.kw) == 0 && a.dyn == nil && a.dynKW == nil
+func (c *callArgs) none() bool {
+	return len(c.pos) == 0 && len(c.kw) == 0 && c.dyn == nil && c.dynKW == nil
 }
 
 // writeValue writes str(v).

@@ -82,8 +82,7 @@ func (l *lexer) root() error {
 		l.emit(token{kind: tokVarBegin})
 		return l.tag("}}", tokVarEnd)
 	}
-	if end, strip := l.rawTag("raw", false); end >= 0 {
-		_ = strip
+	if end := l.rawTag("raw", false); end >= 0 {
 		l.advance(end)
 		return l.raw()
 	}
@@ -159,22 +158,22 @@ func (l *lexer) comment() error {
 
 // rawTag matches " raw %}" or " endraw %}" after an opening "{%" at l.pos and
 // returns the position after it, or -1. Only the end tag trims a newline.
-func (l *lexer) rawTag(name string, trim bool) (int, bool) {
+func (l *lexer) rawTag(name string, trim bool) int {
 	i := l.skipSpace(l.pos)
 	if !strings.HasPrefix(l.src[i:], name) {
-		return -1, false
+		return -1
 	}
 	i = l.skipSpace(i + len(name))
 	s := l.src[i:]
 	switch {
 	case strings.HasPrefix(s, "-%}"):
-		return l.skipSpace(i + 3), true
+		return l.skipSpace(i + 3)
 	case trim:
-		return l.tagEnd(i, "%}"), false
+		return l.tagEnd(i, "%}")
 	case strings.HasPrefix(s, "%}"):
-		return i + 2, false
+		return i + 2
 	}
-	return -1, false
+	return -1
 }
 
 // raw reads verbatim text up to the endraw tag.
@@ -192,7 +191,7 @@ func (l *lexer) raw() error {
 			sign = l.src[l.pos]
 			l.pos++
 		}
-		end, _ := l.rawTag("endraw", true)
+		end := l.rawTag("endraw", true)
 		if end < 0 {
 			continue
 		}

@@ -20,7 +20,6 @@ type state struct {
 	slab      []Value // slots of frames that do not escape
 	args      []Value // stack of call arguments
 	kws       []kwVal // stack of keyword arguments
-	loops     *loopState
 }
 
 // frame holds the variables of one function call.

@@ -158,12 +158,6 @@ func (s *symbols) exprs(xs ...expr) {
 	}
 }
 
-func (s *symbols) args(a callArgs) {
-	for _, x := range a.children() {
-		s.exprs(x)
-	}
-}
-
 func (s *symbols) target(t *target, param bool) {
 	switch {
 	case t.multi:

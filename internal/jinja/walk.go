@@ -1,12 +1,12 @@
 package jinja
 
 // children returns the expressions of the arguments.
-func (a callArgs) children() []expr {
-	out := append([]expr(nil), a.pos...)
-	for _, k := range a.kw {
+func (c *callArgs) children() []expr {
+	out := append([]expr(nil), c.pos...)
+	for _, k := range c.kw {
 		out = append(out, k.x)
 	}
-	return append(out, a.dyn, a.dynKW)
+	return append(out, c.dyn, c.dynKW)
 }
 
 // children returns the direct sub-expressions of x in evaluation order; some
