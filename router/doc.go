@@ -16,6 +16,7 @@
 // a replica is
 //
 //	wait      (L.Prefill + u) / R                            until my first token
+//	crowd     γ · B · L.Prefill / R                          a line is worse where much else runs
 //	stall     α · B · u / R                                  my prefill holds up B running sequences
 //	        + α · B · ū / R                                  the prefills of those who replace them hold me up
 //	decode    β/2 · o · (s·B + k·L.Context)                  they slow each of my tokens
@@ -37,10 +38,12 @@
 // and preempts by recomputation. KV shared through the prefix cache is counted
 // once in L.KV and in full in L.Context: memory is shared, bandwidth is not.
 //
-// α = 0.2 and β = 0.05 were chosen with the simulated fleet (package
-// sim/fleet) on ten workloads; a second of stalled decoding, spread over an
+// α = 0.2, β = 0.05 and γ = 0.05 were chosen with the simulated fleet (package
+// sim/fleet) on ten workloads. A second of stalled decoding, spread over an
 // answer, is not a second until the first token. Larger α favours bursts of
-// long prompts with short answers, smaller α conversations.
+// long prompts with short answers, smaller α conversations. crowd, the other
+// half of LMetric's product, has no such derivation: it damps the rush to a
+// replica that has just become free, which has no batch to stall yet.
 //
 // # Published rules to compare with
 //

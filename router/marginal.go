@@ -10,14 +10,15 @@ import (
 type MarginalCost struct {
 	Stall   float64 // α: what a second of stalled decoding counts. If zero, 0.2; below zero, nothing
 	Decode  float64 // β: what a second of slower decoding counts. If zero, 0.05; below zero, nothing
+	Crowd   float64 // γ: share by which each request there stretches the line. If zero, 0.05; below zero, nothing
 	Context float64 // k: seconds per step to read one token of context. If zero, 1e-7
 }
 
 // Terms are the parts of a marginal cost, in seconds.
-type Terms struct{ Wait, Stall, Decode, Overflow float64 }
+type Terms struct{ Wait, Crowd, Stall, Decode, Overflow float64 }
 
 // Sum returns the whole cost.
-func (t Terms) Sum() float64 { return t.Wait + t.Stall + t.Decode + t.Overflow }
+func (t Terms) Sum() float64 { return t.Wait + t.Crowd + t.Stall + t.Decode + t.Overflow }
 
 func (m MarginalCost) withDefaults() MarginalCost {
 	if m.Stall == 0 {
@@ -26,10 +27,13 @@ func (m MarginalCost) withDefaults() MarginalCost {
 	if m.Decode == 0 {
 		m.Decode = 0.05
 	}
+	if m.Crowd == 0 {
+		m.Crowd = 0.05
+	}
 	if m.Context <= 0 {
 		m.Context = 1e-7
 	}
-	m.Stall, m.Decode = max(m.Stall, 0), max(m.Decode, 0)
+	m.Stall, m.Decode, m.Crowd = max(m.Stall, 0), max(m.Decode, 0), max(m.Crowd, 0)
 	return m
 }
 
@@ -56,17 +60,18 @@ func (m MarginalCost) Terms(req *Request, i int, r *registry.Replica) Terms {
 
 // job is what of a marginal cost does not depend on the replica.
 type job struct {
-	stall, decode, read float64 // α, β/2 times the output of one sequence, k
-	sequences, output   float64 // output of all sequences
-	context             float64
-	mean                float64 // uncached prompt tokens of the pool's average request
+	stall, crowd, read float64 // α, γ, k
+	decode             float64 // β/2 times the output of one sequence
+	sequences, output  float64 // output of all sequences
+	context            float64
+	mean               float64 // uncached prompt tokens of the pool's average request
 }
 
 func (m MarginalCost) job(req *Request, r *registry.Replica) job {
 	m = m.withDefaults()
 	n, output := float64(max(1, req.Sequences)), float64(max(0, req.Output))
 	return job{
-		stall: m.Stall, decode: m.Decode / 2 * output, read: m.Context,
+		stall: m.Stall, crowd: m.Crowd, read: m.Context, decode: m.Decode / 2 * output,
 		sequences: n, output: n * output,
 		context: float64(max(0, req.Prompt)) + n*output/2,
 		mean:    r.Pool().MeanPrefill(),
@@ -76,9 +81,10 @@ func (m MarginalCost) job(req *Request, r *registry.Replica) job {
 func (j *job) terms(v *registry.View, prefill float64) Terms {
 	perToken := 1 / v.PrefillRate
 	perSequence := perToken / 2
-	batch := float64(v.Load.Requests)
+	batch, pending := float64(v.Load.Requests), float64(v.Load.Prefill)
 	t := Terms{
-		Wait:  (float64(v.Load.Prefill) + prefill) * perToken,
+		Wait:  (pending + prefill) * perToken,
+		Crowd: j.crowd * batch * pending * perToken,
 		Stall: j.stall * batch * (prefill + j.mean) * perToken,
 		Decode: j.decode * (perSequence*batch + j.read*float64(v.Load.Context) +
 			batch*(perSequence*j.sequences+j.read*j.context)),

@@ -33,6 +33,7 @@ func TestMarginalCostTerms(t *testing.T) {
 			name: "default weights", req: router.Request{Prompt: 1000, Output: 200, Cached: []int{200}},
 			want: router.Terms{
 				Wait:  (2000 + 800) * 1e-4,
+				Crowd: 0.05 * 4 * 2000 * 1e-4,
 				Stall: 0.2 * 4 * (800 + 500) * 1e-4,
 				Decode: 0.025*200*(50e-6*4+1e-7*10_000) +
 					0.025*200*4*(50e-6+1e-7*1100),
@@ -42,6 +43,7 @@ func TestMarginalCostTerms(t *testing.T) {
 			name: "beyond the headroom", req: router.Request{Prompt: 2500, Output: 100},
 			want: router.Terms{
 				Wait:     4500 * 1e-4,
+				Crowd:    0.05 * 4 * 2000 * 1e-4,
 				Stall:    0.2 * 4 * (2500 + 500) * 1e-4,
 				Decode:   0.025 * 100 * (50e-6*4 + 1e-7*10_000 + 4*(50e-6+1e-7*2550)),
 				Overflow: (1 + 0.2*4) * 600 * 1e-4,
@@ -51,24 +53,25 @@ func TestMarginalCostTerms(t *testing.T) {
 			name: "three choices", req: router.Request{Prompt: 1000, Output: 200, Sequences: 3},
 			want: router.Terms{
 				Wait:   3000 * 1e-4,
+				Crowd:  0.05 * 4 * 2000 * 1e-4,
 				Stall:  0.2 * 4 * (1000 + 500) * 1e-4,
 				Decode: 0.025 * 200 * (50e-6*4 + 1e-7*10_000 + 4*(50e-6*3+1e-7*1300)),
 			},
 		},
 		{
-			name: "own weights", m: router.MarginalCost{Stall: -1, Decode: -1}, req: router.Request{Prompt: 1000, Output: 200},
+			name: "own weights", m: router.MarginalCost{Stall: -1, Decode: -1, Crowd: -1}, req: router.Request{Prompt: 1000, Output: 200},
 			want: router.Terms{Wait: 3000 * 1e-4},
 		},
 		{
 			name: "nothing to do", req: router.Request{},
-			want: router.Terms{Wait: 2000 * 1e-4, Stall: 0.2 * 4 * 500 * 1e-4},
+			want: router.Terms{Wait: 2000 * 1e-4, Crowd: 0.05 * 4 * 2000 * 1e-4, Stall: 0.2 * 4 * 500 * 1e-4},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.req.Now = t0
 			got := tt.m.Terms(&tt.req, 0, r)
-			if !near(got.Wait, tt.want.Wait) || !near(got.Stall, tt.want.Stall) ||
+			if !near(got.Wait, tt.want.Wait) || !near(got.Crowd, tt.want.Crowd) || !near(got.Stall, tt.want.Stall) ||
 				!near(got.Decode, tt.want.Decode) || !near(got.Overflow, tt.want.Overflow) {
 				t.Errorf("Terms = %+v, want %+v", got, tt.want)
 			}
