@@ -302,3 +302,51 @@ func TestLoadHeader(t *testing.T) {
 		t.Errorf("endpoint-load-metrics = %q, want %q", got, want)
 	}
 }
+
+// A conversation that goes on finds its own answer in the cache, by token ids.
+func TestAnswerIsCached(t *testing.T) {
+	_, hs := fast(t, sim.Config{})
+	type answer struct {
+		Choices []struct {
+			TokenIDs []int `json:"token_ids"`
+		}
+		Usage struct {
+			Details struct {
+				Cached int `json:"cached_tokens"`
+			} `json:"prompt_tokens_details"`
+		}
+	}
+	ids := make([]int, 40)
+	for i := range ids {
+		ids[i] = i
+	}
+	ask := func() (a answer) {
+		prompt, _ := json.Marshal(ids)
+		body := fmt.Sprintf(`{"prompt":%s,"max_tokens":30,"ignore_eos":true,"return_token_ids":true}`, prompt)
+		if err := json.Unmarshal([]byte(readAll(t, post(t, hs.URL+"/v1/completions", body))), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	first := ask()
+	ids = append(ids, first.Choices[0].TokenIDs...)
+	if len(ids) != 70 {
+		t.Fatalf("%d token ids after an answer of 30, want 70", len(ids))
+	}
+	// The last generated token is never an input: 69 tokens fill 4 blocks.
+	if got := ask().Usage.Details.Cached; got != 64 {
+		t.Errorf("the second turn finds %d tokens cached, want 64", got)
+	}
+}
+
+func TestRolePerChoice(t *testing.T) {
+	_, hs := fast(t, sim.Config{})
+	body := readAll(t, post(t, hs.URL+"/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"max_tokens":2,"stream":true,"n":3}`))
+	for i := range 3 {
+		role := fmt.Sprintf(`"choices":[{"index":%d,"delta":{"role":"assistant","content":""}`, i)
+		text := fmt.Sprintf(`"choices":[{"index":%d,"delta":{"content":" `, i)
+		if strings.Count(body, role) != 1 || strings.Count(body, text) != 2 || strings.Index(body, role) > strings.Index(body, text) {
+			t.Errorf("choice %d: want one role event and then two of text in\n%s", i, body)
+		}
+	}
+}
