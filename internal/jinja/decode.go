@@ -40,8 +40,6 @@ func (s *Slab) Decode(data []byte) (Value, error) {
 type decoder struct {
 	s    string
 	i    int
-	vals []Value // stack of unfinished arrays
-	ents []Entry // stack of unfinished objects
 	slab *Slab
 }
 
@@ -135,19 +133,19 @@ func (d *decoder) array(depth int) (Value, error) {
 	if depth > MaxJSONDepth {
 		return Value{}, d.errorf("nesting is too deep")
 	}
-	mark := len(d.vals)
+	mark := len(d.slab.valStack)
 	for more := !d.empty(']'); more; {
 		v, err := d.value(depth)
 		if err != nil {
 			return v, err
 		}
-		d.vals = append(d.vals, v)
+		d.slab.valStack = append(d.slab.valStack, v)
 		if more, err = d.more(']'); err != nil {
 			return v, err
 		}
 	}
-	l := d.slab.newList(d.vals[mark:])
-	d.vals = d.vals[:mark]
+	l := d.slab.newList(d.slab.valStack[mark:])
+	d.slab.valStack = d.slab.valStack[:mark]
 	return Value{kind: List, ptr: unsafe.Pointer(l)}, nil
 }
 
@@ -155,7 +153,7 @@ func (d *decoder) object(depth int) (Value, error) {
 	if depth > MaxJSONDepth {
 		return Value{}, d.errorf("nesting is too deep")
 	}
-	mark := len(d.ents)
+	mark := len(d.slab.entStack)
 	for more := !d.empty('}'); more; {
 		d.space()
 		if d.i >= len(d.s) || d.s[d.i] != '"' {
@@ -174,14 +172,14 @@ func (d *decoder) object(depth int) (Value, error) {
 		if err != nil {
 			return v, err
 		}
-		d.ents = append(d.ents, Entry{k, v})
+		d.slab.entStack = append(d.slab.entStack, Entry{k, v})
 		if more, err = d.more('}'); err != nil {
 			return v, err
 		}
 	}
-	m := d.slab.NewMap(len(d.ents) - mark)
-	m.fill(d.ents[mark:])
-	d.ents = d.ents[:mark]
+	m := d.slab.NewMap(len(d.slab.entStack) - mark)
+	m.fill(d.slab.entStack[mark:])
+	d.slab.entStack = d.slab.entStack[:mark]
 	return FromDict(m), nil
 }
 

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/expediterhq/expediter/internal/jinja"
 )
 
 // benchInput is a conversation of 10 turns with 5 tools, two of which are
@@ -76,9 +74,11 @@ func BenchmarkDecode10Turns5Tools(b *testing.B) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(in.Messages) + len(in.Tools)))
 	for b.Loop() {
-		if _, err := decode(&in); err != nil {
+		c := newConversation()
+		if err := c.decode(&in); err != nil {
 			b.Fatal(err)
 		}
+		c.release()
 	}
 }
 
@@ -89,21 +89,25 @@ func BenchmarkRender10Turns5Tools(b *testing.B) {
 	for _, name := range benchTemplates {
 		b.Run(name, func(b *testing.B) {
 			t := benchTemplate(b, name+".jinja")
-			c, err := decode(&in)
-			if err != nil {
+			c := new(conversation)
+			if err := c.decode(&in); err != nil {
 				b.Fatal(err)
 			}
+			k := new(conversation)
 			var dst []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				k := *c
-				k.slab = jinja.Slab{}
-				if err := k.preprocess(t.format); err != nil {
+				slab := k.slab
+				*k = *c
+				k.slab = slab
+				err := k.preprocess(t.format)
+				if err != nil {
 					b.Fatal(err)
 				}
-				if dst, err = t.render(dst[:0], &k, &in); err != nil {
+				if dst, err = t.render(dst[:0], k, &in); err != nil {
 					b.Fatal(err)
 				}
+				k.slab.Reset()
 			}
 			b.ReportMetric(float64(len(dst)), "bytes/render")
 		})

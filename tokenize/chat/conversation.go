@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"github.com/expediterhq/expediter/internal/jinja"
 )
@@ -22,36 +23,46 @@ type conversation struct {
 	keepOpen      bool // continue the final message
 }
 
+// conversations keeps the memory of finished conversations for later ones.
+var conversations = sync.Pool{New: func() any { return new(conversation) }}
+
+func newConversation() *conversation { return conversations.Get().(*conversation) }
+
+// release gives the memory of c back. No value of it may be used afterwards.
+func (c *conversation) release() {
+	c.slab.Reset()
+	*c = conversation{slab: c.slab}
+	conversations.Put(c)
+}
+
 // decode reads the JSON of an Input.
-func decode(in *Input) (*conversation, error) {
-	c := &conversation{
-		addGeneration: in.AddGenerationPrompt == nil || *in.AddGenerationPrompt,
-		keepOpen:      in.ContinueFinalMessage,
-	}
+func (c *conversation) decode(in *Input) error {
+	c.addGeneration = in.AddGenerationPrompt == nil || *in.AddGenerationPrompt
+	c.keepOpen = in.ContinueFinalMessage
 	msgs, err := c.field("messages", in.Messages, jinja.List)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.messages = msgs.Items()
 	if c.tools, err = c.field("tools", in.Tools, jinja.List); err != nil {
-		return nil, err
+		return err
 	}
 	if c.documents, err = c.field("documents", in.Documents, jinja.List); err != nil {
-		return nil, err
+		return err
 	}
 	kw, err := c.field("chat_template_kwargs", in.Kwargs, jinja.Dict)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.kwargs, c.effort = kw.Map(), in.ReasoningEffort
 	if c.kwargs != nil {
 		for _, key := range []string{"chat_template", "tokenize"} {
 			if _, ok := c.kwargs.Get(key); ok {
-				return nil, inputErr("chat_template_kwargs: unexpected key %q", key)
+				return inputErr("chat_template_kwargs: unexpected key %q", key)
 			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // field decodes one field, which may be absent or null.

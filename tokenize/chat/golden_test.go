@@ -194,3 +194,27 @@ func TestGoldenContentFormat(t *testing.T) {
 		}
 	}
 }
+
+// TestGoldenAllocs checks that a warm render allocates little: the memory of
+// decoded values is used again.
+func TestGoldenAllocs(t *testing.T) {
+	dir := goldenDir(t)
+	tmpl := goldenModels(t, dir)["qwen3"]
+	for _, c := range readLines[goldenConversation](t, filepath.Join(dir, "chat", "conversations.jsonl.gz")) {
+		if c.ID != "c047" { // parallel tool calls
+			continue
+		}
+		in := c.input()
+		dst := make([]byte, 0, 1<<16)
+		got := testing.AllocsPerRun(100, func() {
+			if _, err := tmpl.Append(dst, in); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > 25 {
+			t.Errorf("Append = %v allocations, want at most 25", got)
+		}
+		return
+	}
+	t.Fatal("no conversation c047")
+}

@@ -50,8 +50,9 @@ func (h *Harmony) Append(dst []byte, in Input) ([]byte, error) {
 // start of the returned slice.
 func (h *Harmony) AppendSpans(dst []byte, spans []Span, in Input) ([]byte, []Span, Info, error) {
 	in.Kwargs, in.Documents = nil, nil
-	c, err := decode(&in)
-	if err != nil {
+	c := newConversation()
+	defer c.release()
+	if err := c.decode(&in); err != nil {
 		return dst, spans, Info{}, wrap(err)
 	}
 	if err := c.orderTools(); err != nil {

@@ -156,8 +156,9 @@ func (t *Template) Append(dst []byte, in Input) ([]byte, error) {
 
 // AppendInfo is Append and also says how exact the text is.
 func (t *Template) AppendInfo(dst []byte, in Input) ([]byte, Info, error) {
-	c, err := decode(&in)
-	if err != nil {
+	c := newConversation()
+	defer c.release()
+	if err := c.decode(&in); err != nil {
 		return dst, Info{}, wrap(err)
 	}
 	if !in.Preprocessed {
