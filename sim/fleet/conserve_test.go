@@ -66,7 +66,14 @@ func troubled(seed uint64) (Config, *Trace) {
 		Groups: 1 + rnd.IntN(6), Zipf: 1, Shared: 16 * rnd.IntN(30), Prompt: 100, Output: 40, Spread: 1, Most: 1500,
 		Tenants: 4, Adapters: rnd.IntN(2) * 4,
 	}
-	return cfg, wl.Trace(seed)
+	trace := wl.Trace(seed)
+	for i := range trace.Requests {
+		if i > 0 && rnd.IntN(5) == 0 {
+			r := &trace.Requests[i]
+			r.After, r.At = 1+rnd.IntN(i), time.Duration(rnd.IntN(2000))*time.Millisecond
+		}
+	}
+	return cfg, trace
 }
 
 // Whatever fails, every request ends in exactly one way and nothing is kept:

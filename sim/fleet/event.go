@@ -6,7 +6,8 @@ import "github.com/expediterhq/expediter/registry"
 type kind uint8
 
 const (
-	arriveAtReplica kind = iota // a request reaches a replica
+	arriveDue       kind = iota // a request that waited for another comes
+	arriveAtReplica             // it reaches a replica
 	stepEnds
 	firstToken    // the gateway sees a request's first token
 	finished      // the gateway sees a request's end
@@ -28,7 +29,7 @@ type event struct {
 	at      int64
 	seq     uint64
 	kind    kind
-	who     int32 // replica, gateway or change
+	who     int32 // replica, gateway, change or request
 	attempt int32
 	job     *job
 	answer  *answer

@@ -68,6 +68,18 @@ func TestTimesOfOneRequest(t *testing.T) {
 	}
 }
 
+// A session asks again a while after each answer.
+func TestSessions(t *testing.T) {
+	trace := every(3, 0, fleet.Request{Prompt: 160, Output: 1})
+	for i := 1; i < 3; i++ {
+		trace.Requests[i].After, trace.Requests[i].At = i, time.Second
+	}
+	r := run(t, fleet.Config{Replicas: fleet.Uniform(1, steady), Delay: ms}, trace)
+	if want := 3*22*ms + 2*time.Second; r.Finished != 3 || r.Elapsed != want || r.TTFT.Max != 22*ms {
+		t.Errorf("finished %d, elapsed %v, TTFT %v, want 3, %v, 22ms each", r.Finished, r.Elapsed, r.TTFT, want)
+	}
+}
+
 // A slow replica takes twice as long, from the start or from a moment on.
 func TestSlowReplica(t *testing.T) {
 	rs := fleet.Uniform(1, steady)
@@ -343,6 +355,7 @@ func TestMistakes(t *testing.T) {
 		{"same name", fleet.Config{Replicas: []fleet.Replica{{Name: "a", Profile: steady}, {Name: "a", Profile: steady}}}, &fleet.Trace{}, "two are called"},
 		{"prompt", fleet.Config{Replicas: fleet.Uniform(1, steady)}, &fleet.Trace{Requests: []fleet.Request{{Output: 1}}}, "request 0: prompt"},
 		{"order", fleet.Config{Replicas: fleet.Uniform(1, steady)}, &fleet.Trace{Requests: []fleet.Request{{At: 1, Prompt: 1, Output: 1}, {Prompt: 1, Output: 1}}}, "request 1: time"},
+		{"waits for itself", fleet.Config{Replicas: fleet.Uniform(1, steady)}, &fleet.Trace{Requests: []fleet.Request{{Prompt: 1, Output: 1, After: 1}}}, "it waits for request 0"},
 		{"limit", fleet.Config{Replicas: fleet.Uniform(1, steady)}, &fleet.Trace{Requests: []fleet.Request{{Prompt: 1, Output: 3, MaxTokens: 2}}}, "max tokens"},
 	}
 	for _, tt := range tests {

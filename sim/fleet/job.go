@@ -76,11 +76,15 @@ func (w *world) job(n int) *job {
 	return j
 }
 
-// finish puts a job that is over aside for another use.
+// finish lets the requests come that waited for a job's end, and puts it aside
+// for another use.
 func (w *world) finish(j *job) {
 	j.attempt++
 	j.state = unused
-	w.open--
+	w.left--
+	for _, i := range w.after[j.n] {
+		w.cal.push(event{at: w.now + int64(w.trace.Requests[i].At), kind: arriveDue, who: int32(i)})
+	}
 	w.spareJobs = append(w.spareJobs, j)
 }
 

@@ -32,7 +32,7 @@ type Report struct {
 
 	Met      int     // finished requests within the SLO
 	Goodput  float64 // Met / Requests
-	GoodRate float64 // Met per second of the trace
+	GoodRate float64 // Met per second of arrivals, or of Elapsed if requests wait for others
 	ShedRate float64 // Shed / Requests
 
 	InputTokens  int // of finished requests
@@ -184,12 +184,17 @@ func (w *world) report() *Report {
 		Met: b.met, InputTokens: b.input, OutputTokens: b.output, Predicted: b.predicted, Series: b.series,
 	}
 	r.Shed = r.OverQuota + r.Full + r.Hopeless + r.Expired
-	if len(w.trace.Requests) > 0 {
-		r.Elapsed = time.Duration(w.now) - w.trace.Requests[0].At
+	if len(w.trace.Requests) == 0 {
+		return r
 	}
+	r.Elapsed = time.Duration(w.now) - w.trace.Requests[0].At
 	r.Goodput = ratio(b.met, b.requests)
 	r.ShedRate = ratio(r.Shed, b.requests)
-	r.GoodRate = float64(b.met) / max(w.trace.Duration().Seconds(), 1e-9)
+	span := r.Elapsed
+	if len(w.roots) == len(w.trace.Requests) {
+		span = w.trace.Duration() - w.trace.Requests[0].At
+	}
+	r.GoodRate = float64(b.met) / max(span.Seconds(), 1e-9)
 	r.OutputRate = float64(b.output) / max(r.Elapsed.Seconds(), 1e-9)
 	w.reportReplicas(r)
 	for _, t := range w.order {

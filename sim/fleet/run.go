@@ -28,10 +28,12 @@ type world struct {
 	trace *Trace
 	size  int // tokens per KV block
 	cal   calendar
-	now   int64 // nanoseconds since epoch
-	next  int   // the request of the trace that comes next
-	end   int64 // when the last request was over
-	open  int   // requests that have come and are not over
+	now   int64   // nanoseconds since epoch
+	next  int     // in roots: the request that comes next
+	roots []int   // requests that wait for no other
+	after [][]int // by request: those that wait for its end
+	left  int     // requests that are not over
+	end   int64   // when the last request was over
 
 	nodes    []*node
 	gateways []*gateway
@@ -61,6 +63,7 @@ func (w *world) time() time.Time { return epoch.Add(time.Duration(w.now)) }
 func newWorld(cfg Config, trace *Trace) (*world, error) {
 	w := &world{cfg: cfg, trace: trace, size: cfg.Replicas[0].Profile.BlockSize, tenants: map[string]*tenant{}}
 	w.quota = quota.NewMemory(quota.MemoryConfig{Now: w.time, MaxRemembered: 16})
+	w.plan()
 	w.expect = cfg.Expect
 	if w.expect == nil {
 		w.expect = learned(trace)
@@ -101,15 +104,27 @@ func newWorld(cfg Config, trace *Trace) (*world, error) {
 	return w, nil
 }
 
-// over reports whether no request is left.
-func (w *world) over() bool { return w.next == len(w.trace.Requests) && w.open == 0 }
+// plan sorts out which requests wait for which.
+func (w *world) plan() {
+	rs := w.trace.Requests
+	w.left = len(rs)
+	w.after = make([][]int, len(rs))
+	for i := range rs {
+		if a := rs[i].After; a > 0 {
+			w.after[a-1] = append(w.after[a-1], i)
+		} else {
+			w.roots = append(w.roots, i)
+		}
+	}
+}
 
 func (w *world) run() {
-	for !w.over() {
-		if w.next < len(w.trace.Requests) {
-			if at := int64(w.trace.Requests[w.next].At); len(w.cal.heap) == 0 || at < w.cal.heap[0].at {
+	for w.left > 0 {
+		if w.next < len(w.roots) {
+			i := w.roots[w.next]
+			if at := int64(w.trace.Requests[i].At); len(w.cal.heap) == 0 || at < w.cal.heap[0].at {
 				w.now = at
-				w.arrive(w.next)
+				w.arrive(i)
 				w.next++
 				continue
 			}
@@ -136,6 +151,8 @@ func (w *world) settleEngines() {
 
 func (w *world) handle(e *event) {
 	switch e.kind {
+	case arriveDue:
+		w.arrive(int(e.who))
 	case arriveAtReplica:
 		if e.job.attempt == e.attempt {
 			w.nodes[e.who].accept(e.job)
@@ -186,7 +203,6 @@ func (w *world) handle(e *event) {
 
 // arrive brings request i of the trace to one of the gateways in turn.
 func (w *world) arrive(i int) {
-	w.open++
 	j := w.job(i)
 	w.books.requests++
 	j.tenant.Requests++

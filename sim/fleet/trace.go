@@ -11,13 +11,14 @@ import (
 // Trace is a stream of requests. It is not changed by a run, so several may
 // use it.
 type Trace struct {
-	Requests []Request // by time
+	Requests []Request // those with After == 0 by time
 	Block    int       // tokens that one entry of Request.Content stands for; if zero, 16
 }
 
 // Request is one request of a Trace.
 type Request struct {
 	At        time.Duration
+	After     int // 1 + the place of an earlier request for whose end, plus At, it waits; if zero, it comes at At
 	Tenant    string
 	Adapter   string // LoRA adapter; empty is the base model
 	Prompt    int    // tokens
@@ -39,6 +40,7 @@ func (t *Trace) Validate() error {
 	if t.Block < 0 {
 		errs = append(errs, fmt.Errorf("fleet: trace: block is %d, want 0 or more", t.Block))
 	}
+	last := time.Duration(0)
 	for i, r := range t.Requests {
 		switch {
 		case r.Prompt < 1 || r.Prompt > maxTokens:
@@ -47,8 +49,13 @@ func (t *Trace) Validate() error {
 			errs = append(errs, fmt.Errorf("fleet: trace: request %d: output is %d tokens, want 1 to %d", i, r.Output, maxTokens))
 		case r.MaxTokens != 0 && r.MaxTokens < r.Output:
 			errs = append(errs, fmt.Errorf("fleet: trace: request %d: max tokens is %d, less than the output of %d", i, r.MaxTokens, r.Output))
-		case r.At < 0 || i > 0 && r.At < t.Requests[i-1].At:
+		case r.After < 0 || r.After > i:
+			errs = append(errs, fmt.Errorf("fleet: trace: request %d: it waits for request %d, which is not before it", i, r.After-1))
+		case r.At < 0 || r.After == 0 && r.At < last:
 			errs = append(errs, fmt.Errorf("fleet: trace: request %d: time %v is negative or before the one ahead", i, r.At))
+		}
+		if r.After == 0 {
+			last = r.At
 		}
 		if len(errs) == 10 {
 			break
@@ -57,26 +64,27 @@ func (t *Trace) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Speed returns the trace played so many times as fast.
+// Speed returns the trace with arrivals so many times as fast. What waits for
+// another request's end keeps its pause.
 func (t *Trace) Speed(times float64) *Trace {
 	out := &Trace{Block: t.Block, Requests: slices.Clone(t.Requests)}
 	for i := range out.Requests {
-		out.Requests[i].At = time.Duration(float64(out.Requests[i].At) / times)
+		if r := &out.Requests[i]; r.After == 0 {
+			r.At = time.Duration(float64(r.At) / times)
+		}
 	}
 	return out
 }
 
-// Duration is the time of the last request.
+// Duration is the time of the last request that does not wait for another.
 func (t *Trace) Duration() time.Duration {
-	if len(t.Requests) == 0 {
-		return 0
+	last := time.Duration(0)
+	for i := range t.Requests {
+		if r := &t.Requests[i]; r.After == 0 {
+			last = max(last, r.At)
+		}
 	}
-	return t.Requests[len(t.Requests)-1].At
-}
-
-// Sort puts the requests in order of time and keeps the order of equal ones.
-func (t *Trace) Sort() {
-	slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.At, b.At) })
+	return last
 }
 
 // mix is the finalizer of splitmix64.
