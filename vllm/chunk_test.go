@@ -103,9 +103,9 @@ func TestChunkDepth(t *testing.T) {
 // fields that a Chunk looks at, in any order and place, with values of every
 // kind, and on the same objects with one byte changed.
 func TestChunkGenerated(t *testing.T) {
-	rounds := 20000
+	rounds := 4000
 	if testing.Short() {
-		rounds = 2000
+		rounds = 400
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c vllm.Chunk
