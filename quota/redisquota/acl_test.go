@@ -14,7 +14,7 @@ import (
 func TestLeastRights(t *testing.T) {
 	server := redistest.Start(t)
 	user := []string{"ACL", "SETUSER", "gateway", "on", ">secret", "~expediter:quota:*", "-@all"}
-	for _, c := range []string{"eval", "evalsha", "set", "pexpire", "time", "hget", "hmget", "hset", "hdel", "hgetall", "zadd", "zrem", "zcount", "zrange", "zrangebyscore"} {
+	for _, c := range []string{"eval", "evalsha", "set", "pexpire", "exists", "time", "hget", "hmget", "hset", "hdel", "hgetall", "zadd", "zrem", "zcount", "zrange", "zrangebyscore"} {
 		user = append(user, "+"+c)
 	}
 	server.Do(user...)

@@ -11,7 +11,7 @@
 // no two ids can meet. Every key expires, Config.Keep after its last use. The
 // server must not evict keys that have not expired (maxmemory-policy noeviction).
 // An ACL user needs ~<Prefix>* and the commands EVAL, EVALSHA, SET, PEXPIRE,
-// TIME, HGET, HMGET, HSET, HDEL, HGETALL, ZADD, ZREM, ZCOUNT, ZRANGE and
+// EXISTS, TIME, HGET, HMGET, HSET, HDEL, HGETALL, ZADD, ZREM, ZCOUNT, ZRANGE and
 // ZRANGEBYSCORE.
 //
 // Time is the server's: no clock of a gateway enters a decision.
@@ -24,11 +24,11 @@
 // Redis is back.
 //
 // With one server that keeps its data, no window grants more than package quota
-// says. When a fail-over or a crash loses
-// what was written last, those reservations are unknown to the new master, and
-// it can grant their tokens and slots again: at most the lost writes, that is
-// what was granted during the replication delay. Their Renew makes them held
-// again, and their Settle charges them in full, so that charges stay complete.
+// says. When a fail-over or a crash loses what was written last, those
+// reservations are unknown to the new master, and it can grant their tokens and
+// slots again: at most the lost writes, that is what was granted during the
+// replication delay. Their Renew makes them held again, and their Settle charges
+// them in full. A settlement that was lost itself is not charged.
 //
 // # When Redis is away
 //

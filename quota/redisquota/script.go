@@ -2,30 +2,33 @@ package redisquota
 
 import (
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
+	"strings"
 )
 
-//go:embed lua/common.lua
-var commonLua string
-
-//go:embed lua/reserve.lua
-var reserveLua string
-
-//go:embed lua/settle.lua
-var settleLua string
-
-//go:embed lua/renew.lua
-var renewLua string
-
-//go:embed lua/balance.lua
-var balanceLua string
+//go:embed lua/*.lua
+var lua embed.FS
 
 // script is a Lua script and the name the server knows it by.
 type script struct{ src, sha string }
 
-func newScript(body string) *script {
-	src := commonLua + body
+// newScript puts a script together: the common beginning, then the named file
+// with what it includes.
+func newScript(name string) *script {
+	body := file(name)
+	for _, part := range []string{"read", "drain"} {
+		body = strings.ReplaceAll(body, "--include "+part+"\n", file(part))
+	}
+	src := file("common") + body
 	sum := sha1.Sum([]byte(src))
 	return &script{src: src, sha: hex.EncodeToString(sum[:])}
+}
+
+func file(name string) string {
+	b, err := lua.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // it is part of the binary
+	}
+	return string(b)
 }

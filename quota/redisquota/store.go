@@ -50,10 +50,10 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		cfg:     cfg,
 		keep:    cfg.Keep.Milliseconds(),
 		local:   quota.NewMemory(quota.MemoryConfig{Now: cfg.Now}),
-		reserve: newScript(reserveLua),
-		settle:  newScript(settleLua),
-		renew:   newScript(renewLua),
-		balance: newScript(balanceLua),
+		reserve: newScript("reserve"),
+		settle:  newScript("settle"),
+		renew:   newScript("renew"),
+		balance: newScript("balance"),
 		closing: make(chan struct{}),
 	}
 	s.backlog.max = cfg.Backlog
@@ -189,15 +189,19 @@ func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
 // Balance implements quota.Auditor. It reads all that Redis holds of the tenant,
 // which takes time in proportion to the reservations of the last minutes.
 func (s *Store) Balance(ctx context.Context, tenant string) (quota.Balance, error) {
-	o := s.newOp(s.balance, tenant, []any{s.keep})
-	if err := s.send(o); err != nil {
-		return quota.Balance{}, unavailable(err)
+	for {
+		o := s.newOp(s.balance, tenant, []any{s.keep, "", "", "h", ""})
+		if err := s.send(o); err != nil {
+			return quota.Balance{}, unavailable(err)
+		}
+		r := s.wait(ctx, o)
+		if r.err != nil {
+			return quota.Balance{}, unavailable(r.err)
+		}
+		if again, ok := r.val.(int64); !ok || again != 1 {
+			return parseBalance(r.val)
+		}
 	}
-	r := s.wait(ctx, o)
-	if r.err != nil {
-		return quota.Balance{}, unavailable(r.err)
-	}
-	return parseBalance(r.val)
 }
 
 func parseBalance(val any) (b quota.Balance, err error) {
