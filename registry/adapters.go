@@ -9,13 +9,18 @@ import (
 // GPU: the engine does not report residency, so it is the most recently used
 // ones, as many as the engine has slots. Reads take no lock.
 type adapters struct {
-	list  atomic.Pointer[[]*adapter]
+	list  atomic.Pointer[[]loaded]
 	clock atomic.Uint64
 	mu    sync.Mutex // held to change list
 }
 
+// loaded has the name beside the pointer, so that a search reads one array.
+type loaded struct {
+	name string
+	*adapter
+}
+
 type adapter struct {
-	name     string
 	used     atomic.Uint64 // the table's clock at the last use
 	inFlight atomic.Int64
 }
@@ -25,9 +30,9 @@ func (t *adapters) find(name string) *adapter {
 	if list == nil {
 		return nil
 	}
-	for _, a := range *list {
-		if a.name == name {
-			return a
+	for i := range *list {
+		if l := &(*list)[i]; l.name == name {
+			return l.adapter
 		}
 	}
 	return nil
@@ -46,7 +51,7 @@ func (t *adapters) use(name string, slots int) *adapter {
 		a.used.Store(t.clock.Add(1))
 		return a
 	}
-	var next []*adapter
+	var next []loaded
 	if list := t.list.Load(); list != nil {
 		next = append(next, *list...)
 	}
@@ -57,14 +62,14 @@ func (t *adapters) use(name string, slots int) *adapter {
 		}
 		next = append(next[:i], next[i+1:]...)
 	}
-	a := &adapter{name: name}
+	a := new(adapter)
 	a.used.Store(t.clock.Add(1))
-	next = append(next, a)
+	next = append(next, loaded{name, a})
 	t.list.Store(&next)
 	return a
 }
 
-func oldest(list []*adapter) int {
+func oldest(list []loaded) int {
 	best := -1
 	for i, a := range list {
 		if a.inFlight.Load() == 0 && (best < 0 || a.used.Load() < list[best].used.Load()) {

@@ -52,10 +52,16 @@ func (c EjectConfig) validate(pool string) error {
 	return errors.Join(errs...)
 }
 
+// What Replica.out is made of.
 const (
-	healthy int32 = iota
-	ejected
+	ejected uint32 = 1 << iota
+	draining
+	asleep
+	removed
 )
+
+// is reports whether any of the bits is set.
+func (r *Replica) is(bits uint32) bool { return r.out.Load()&bits != 0 }
 
 // Reason says why a replica was ejected.
 type Reason string

@@ -68,7 +68,11 @@ func (r *Replica) ReportSince(s State, asked Load) {
 	if restarted {
 		r.restart()
 	}
-	r.asleep.Store(s.Asleep)
+	if s.Asleep {
+		r.out.Or(asleep)
+	} else {
+		r.out.And(^asleep)
+	}
 	r.report.Store(rep)
 	for _, name := range s.Adapters {
 		r.adapters.use(name, r.maxLoRA())

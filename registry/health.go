@@ -9,12 +9,11 @@ import (
 // member, not draining, not asleep, and not ejected; or its pause is over and
 // the one trial that may bring it back is not under way.
 func (r *Replica) Routable(now time.Time) bool {
-	if r.draining.Load() || r.asleep.Load() || r.removed.Load() {
-		return false
-	}
-	if r.mode.Load() == healthy {
-		return true
-	}
+	out := r.out.Load()
+	return out == 0 || out == ejected && r.mayTry(now)
+}
+
+func (r *Replica) mayTry(now time.Time) bool {
 	return !r.trial.Load() && !r.probing.Load() && r.pauseOver(now)
 }
 
@@ -26,7 +25,7 @@ func (r *Replica) enter(now time.Time) (trial, ok bool) {
 	if !r.Routable(now) {
 		return false, false
 	}
-	if r.mode.Load() == healthy {
+	if !r.is(ejected) {
 		return false, true
 	}
 	if !r.trial.CompareAndSwap(false, true) {
@@ -41,7 +40,7 @@ func (r *Replica) enter(now time.Time) (trial, ok bool) {
 // Drain takes the replica out of rotation for good, or until Resume. What is
 // in flight there is not touched.
 func (r *Replica) Drain() {
-	r.draining.Store(true)
+	r.out.Or(draining)
 	r.pool.mu.Lock()
 	r.pool.uncapLocked()
 	r.pool.mu.Unlock()
@@ -50,22 +49,22 @@ func (r *Replica) Drain() {
 
 // Resume ends Drain.
 func (r *Replica) Resume() {
-	r.draining.Store(false)
+	r.out.And(^draining)
 	r.pool.changed()
 }
 
 // Draining reports whether Drain was called.
-func (r *Replica) Draining() bool { return r.draining.Load() }
+func (r *Replica) Draining() bool { return r.is(draining) }
 
 // Ejected reports whether the replica is out of rotation for its health, and
 // why. It stays so through its pause and until a trial succeeds.
 func (r *Replica) Ejected() (Reason, bool) {
-	if r.mode.Load() == healthy {
+	if !r.is(ejected) {
 		return "", false
 	}
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
-	return r.health.reason, r.mode.Load() == ejected
+	return r.health.reason, r.is(ejected)
 }
 
 // Failures returns how many requests in a row failed on the replica.
@@ -88,11 +87,11 @@ func (r *Replica) Succeeded(now time.Time) {
 	if r.failures.Load() != 0 {
 		r.failures.Store(0)
 	}
-	if r.mode.Load() == healthy {
+	if !r.is(ejected) {
 		return
 	}
 	r.pool.mu.Lock()
-	back := r.mode.Load() == ejected && r.health.tried && r.pauseOver(now)
+	back := r.is(ejected) && r.health.tried && r.pauseOver(now)
 	if back {
 		r.admitLocked(now)
 	}
@@ -111,7 +110,7 @@ func (r *Replica) Failed(now time.Time) {
 	cfg := &r.config().Eject
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
-	if r.mode.Load() == ejected {
+	if r.is(ejected) {
 		if r.pauseOver(now) {
 			r.pauseLocked(r.health.reason, cfg.Pause, now)
 		}
@@ -141,7 +140,7 @@ func (r *Replica) SetProbe(ok bool, now time.Time) {
 	if h.misses < cfg.Misses || now.UnixNano()-r.progress.Load() < int64(cfg.Frozen) {
 		return
 	}
-	if r.mode.Load() == healthy {
+	if !r.is(ejected) {
 		if !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
 			return
 		}
@@ -177,7 +176,7 @@ func (r *Replica) watch(before *report, s *State) {
 	case h.frozen.IsZero():
 		h.frozen = prev.At
 	}
-	if still && s.At.Sub(h.frozen) >= cfg.Frozen && r.mode.Load() == healthy {
+	if still && s.At.Sub(h.frozen) >= cfg.Frozen && !r.is(ejected) {
 		r.ejectLocked(ByFreeze, cfg.Pause, s.At)
 	}
 }
@@ -198,7 +197,7 @@ func (r *Replica) restart() {
 	r.pool.epoch.Add(1)
 	r.adapters.clear()
 	r.failures.Store(0)
-	r.asleep.Store(false)
+	r.out.And(^asleep)
 	r.pool.mu.Lock()
 	r.until.Store(math.MinInt64)
 	r.health.misses = 0
@@ -210,14 +209,14 @@ func (r *Replica) restart() {
 // ejectLocked takes r out of rotation if the pool can spare it. It reports
 // whether it did.
 func (r *Replica) ejectLocked(why Reason, pause time.Duration, now time.Time) bool {
-	if r.removed.Load() || !r.pool.spareLocked(r) {
+	if r.is(removed) || !r.pool.spareLocked(r) {
 		return false
 	}
 	cfg := &r.config().Eject
 	if !r.health.since.IsZero() && now.Sub(r.health.since) >= cfg.MaxPause {
 		r.health.ejects = 0
 	}
-	r.mode.Store(ejected)
+	r.out.Or(ejected)
 	r.health.since = now
 	r.pauseLocked(why, pause, now)
 	return true
@@ -240,7 +239,7 @@ func (r *Replica) pauseLocked(why Reason, pause time.Duration, now time.Time) {
 // admitLocked puts r back into rotation. The length of the next pause is
 // remembered until it has been healthy for MaxPause.
 func (r *Replica) admitLocked(now time.Time) {
-	r.mode.Store(healthy)
+	r.out.And(^ejected)
 	r.failures.Store(0)
 	r.probing.Store(false)
 	r.health.since = now
@@ -255,9 +254,9 @@ func (p *Pool) spareLocked(r *Replica) bool {
 	members := p.Replicas()
 	for _, o := range members {
 		switch {
-		case o.mode.Load() == ejected:
+		case o.is(ejected):
 			out++
-		case o != r && !o.draining.Load() && !o.asleep.Load():
+		case o != r && !o.is(draining|asleep):
 			serving++
 		}
 	}
@@ -274,12 +273,12 @@ func (p *Pool) uncapLocked() {
 		members := p.Replicas()
 		for _, o := range members {
 			switch {
-			case o.mode.Load() == ejected:
+			case o.is(ejected):
 				out++
-				if !o.draining.Load() && (first == nil || o.until.Load() < first.until.Load()) {
+				if !o.is(draining) && (first == nil || o.until.Load() < first.until.Load()) {
 					first = o
 				}
-			case !o.draining.Load() && !o.asleep.Load():
+			case !o.is(draining | asleep):
 				serving++
 			}
 		}

@@ -29,7 +29,6 @@ func (a *average) set(v float64) { a.bits.Store(math.Float64bits(v)) }
 type speed struct {
 	prefill average // tokens/s; 0 = nothing learned
 	step    average // seconds per output token of one sequence; 0 = nothing learned
-	line    line    // from which prefill is read
 }
 
 func (s *speed) learnStep(perToken time.Duration, assumed time.Duration) {

@@ -62,20 +62,20 @@ func (r *Replica) learnPrefill(pending int64, elapsed time.Duration) {
 		return
 	}
 	tokens, seconds := float64(pending), elapsed.Seconds()
-	pool, own := &r.pool.speed, &r.speed
-	if !pool.line.mu.TryLock() {
+	pool, own := &r.pool.line, &r.line
+	if !pool.mu.TryLock() {
 		return
 	}
-	pool.line.add(tokens/r.weight, seconds, belief{
+	pool.add(tokens/r.weight, seconds, belief{
 		start: 1.5 * r.StepTime().Seconds(), slope: 1 / r.config().PrefillRate, weight: trustConfig,
 	})
-	b := belief{start: pool.line.start, slope: pool.line.slope / r.weight, weight: trustPool}
-	pool.prefill.set(1 / pool.line.slope)
-	pool.line.mu.Unlock()
-	if !own.line.mu.TryLock() {
+	b := belief{start: pool.start, slope: pool.slope / r.weight, weight: trustPool}
+	r.pool.speed.prefill.set(1 / pool.slope)
+	pool.mu.Unlock()
+	if !own.mu.TryLock() {
 		return
 	}
-	own.line.add(tokens, seconds, b)
-	own.prefill.set(1 / own.line.slope)
-	own.line.mu.Unlock()
+	own.add(tokens, seconds, b)
+	r.speed.prefill.set(1 / own.slope)
+	own.mu.Unlock()
 }

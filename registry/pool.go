@@ -76,6 +76,7 @@ type Pool struct {
 	epoch       atomic.Uint64
 	onChange    atomic.Pointer[[]func()]
 	speed       speed // of a replica of weight 1
+	line        line  // from which speed.prefill is read
 	mix         mix
 	mu          sync.Mutex // held to change membership, onChange or the health of a replica
 }
@@ -153,7 +154,7 @@ func (p *Pool) Remove(r *Replica) {
 	}
 	found := len(next) < len(old)
 	if found {
-		r.removed.Store(true)
+		r.out.Or(removed)
 		p.storeLocked(next)
 		p.uncapLocked()
 	}

@@ -58,17 +58,14 @@ type Replica struct {
 	ledger   ledger
 	report   atomic.Pointer[report]
 	speed    speed
-	capacity atomic.Int64 // KV tokens; 0 = unknown
-	usable   atomic.Int64 // of capacity, below the headroom
-	mode     atomic.Int32 // healthy or ejected
-	failures atomic.Int32 // consecutive
-	draining atomic.Bool
-	asleep   atomic.Bool
-	trial    atomic.Bool // a trial is out on an ejected replica
-	probing  atomic.Bool // the last probes failed
-	removed  atomic.Bool
-	until    atomic.Int64 // end of the pause of an ejected replica, in Unix nanoseconds
-	progress atomic.Int64 // when a token or a step was last seen, in Unix nanoseconds
+	capacity atomic.Int64  // KV tokens; 0 = unknown
+	usable   atomic.Int64  // of capacity, below the headroom
+	out      atomic.Uint32 // why it is out of rotation, as bits; 0 = it is not
+	failures atomic.Int32  // consecutive
+	trial    atomic.Bool   // a trial is out on an ejected replica
+	probing  atomic.Bool   // the last probes failed
+	until    atomic.Int64  // end of the pause of an ejected replica, in Unix nanoseconds
+	progress atomic.Int64  // when a token or a step was last seen, in Unix nanoseconds
 	slot     int
 	hash     uint64
 	weight   float64
@@ -79,6 +76,7 @@ type Replica struct {
 	generation      atomic.Uint64
 	adapters        adapters
 	mix             mix
+	line            line // from which speed.prefill is read
 	health          health
 	reporting       sync.Mutex // serialises Report
 }

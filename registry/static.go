@@ -130,7 +130,7 @@ func (p *Pool) adopt(n *Pool) {
 		next = append(next, r)
 	}
 	for _, r := range kept {
-		r.removed.Store(true)
+		r.out.Or(removed)
 	}
 	p.storeLocked(next)
 	p.uncapLocked()

@@ -23,7 +23,7 @@ func fiveScorers() []router.Scorer {
 
 // busyPool has n replicas with work on them and fresh reports.
 func busyPool(tb testing.TB, n int, now time.Time) *registry.Pool {
-	p := newPool(tb, n, registry.PoolConfig{KVTokens: 420_000})
+	p := newPool(tb, n, registry.PoolConfig{KVTokens: 420_000, StaleAfter: time.Hour})
 	for i, r := range p.Replicas() {
 		for j := range 10 + i%7 {
 			l, ok := r.LeaseAt(registry.Claim{Prefill: 900, KV: 1200, Context: 1950, Adapter: "t1"}, now)

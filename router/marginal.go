@@ -45,8 +45,8 @@ func (m MarginalCost) Score(cost []float64, req *Request, replicas []*registry.R
 	j := m.job(req, replicas[0])
 	var made registry.View
 	for i, r := range replicas {
-		t := j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
-		cost[i] += t.Sum()
+		wait, crowd, stall, decode, overflow := j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
+		cost[i] += wait + crowd + stall + decode + overflow
 	}
 }
 
@@ -55,7 +55,9 @@ func (m MarginalCost) Score(cost []float64, req *Request, replicas []*registry.R
 func (m MarginalCost) Terms(req *Request, i int, r *registry.Replica) Terms {
 	j := m.job(req, r)
 	var made registry.View
-	return j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
+	var t Terms
+	t.Wait, t.Crowd, t.Stall, t.Decode, t.Overflow = j.terms(req.view(i, r, &made), float64(req.Uncached(r)))
+	return t
 }
 
 // job is what of a marginal cost does not depend on the replica.
@@ -78,19 +80,19 @@ func (m MarginalCost) job(req *Request, r *registry.Replica) job {
 	}
 }
 
-func (j *job) terms(v *registry.View, prefill float64) Terms {
+// terms returns the fields of Terms one by one: a struct of five would go
+// through memory.
+func (j *job) terms(v *registry.View, prefill float64) (wait, crowd, stall, decode, overflow float64) {
 	perToken := 1 / v.PrefillRate
 	perSequence := perToken / 2
 	batch, pending := float64(v.Load.Requests), float64(v.Load.Prefill)
-	t := Terms{
-		Wait:  (pending + prefill) * perToken,
-		Crowd: j.crowd * batch * pending * perToken,
-		Stall: j.stall * batch * (prefill + j.mean) * perToken,
-		Decode: j.decode * (perSequence*batch + j.read*float64(v.Load.Context) +
-			batch*(perSequence*j.sequences+j.read*j.context)),
-	}
+	wait = (pending + prefill) * perToken
+	crowd = j.crowd * batch * pending * perToken
+	stall = j.stall * batch * (prefill + j.mean) * perToken
+	decode = j.decode * (perSequence*batch + j.read*float64(v.Load.Context) +
+		batch*(perSequence*j.sequences+j.read*j.context))
 	if over := float64(v.Load.KV-v.Usable) + prefill + j.output; over > 0 && v.Full > 0 {
-		t.Overflow = (1 + j.stall*batch) * over * perToken
+		overflow = (1 + j.stall*batch) * over * perToken
 	}
-	return t
+	return wait, crowd, stall, decode, overflow
 }

@@ -26,6 +26,7 @@ type Request struct {
 	Trace     *Trace              // filled with the reasons if not nil
 
 	views []registry.View // of the replicas being scored, while a Router scores them
+	made  registry.Load   // what Load returned, outside of a Router
 }
 
 // CachedOn returns the prompt tokens that r need not compute: whole blocks,
@@ -63,15 +64,20 @@ func (q *Request) Claim(r *registry.Replica) registry.Claim {
 
 // Load returns the load on replicas[i], which is r, at the time of the
 // request. A Router works it out once for all scorers, and for a replica
-// without a fresh report adds what others have on the average one with.
-func (q *Request) Load(i int, r *registry.Replica) registry.Load {
+// without a fresh report adds what others have on the average one with. It
+// must not be modified, and is valid until Score returns or, outside of a
+// Router, until the next call.
+func (q *Request) Load(i int, r *registry.Replica) *registry.Load {
 	if i < len(q.views) {
-		return q.views[i].Load
+		return &q.views[i].Load
 	}
 	return q.estimate(r)
 }
 
-func (q *Request) estimate(r *registry.Replica) registry.Load { return r.Estimate(q.time()) }
+func (q *Request) estimate(r *registry.Replica) *registry.Load {
+	q.made = r.Estimate(q.time())
+	return &q.made
+}
 
 // view is Load with what else a scorer may ask, in v if it has to be made.
 func (q *Request) view(i int, r *registry.Replica, v *registry.View) *registry.View {

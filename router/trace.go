@@ -67,7 +67,7 @@ func (t *Trace) score(cost []float64, scorers []Scorer, req *Request, replicas [
 	part := make([]float64, len(cost))
 	for i, r := range replicas {
 		v := t.verdict(r)
-		v.Load = req.Load(i, r)
+		v.Load = *req.Load(i, r)
 		v.Outcome = Dearer
 		v.Costs = make([]float64, 0, len(scorers))
 	}
