@@ -159,6 +159,8 @@ func TestWatch(t *testing.T) {
 		after("back as it was", true, true, "<nil>")
 		os.Remove(path)
 		after("missing again", true, true, "no such file")
+		file(t, path, aDigest, bDigest)
+		after("the same content again", true, true, "<nil>")
 		file(t, path+".new", bDigest)
 		os.Rename(path+".new", path)
 		after("a revoked", false, true, "<nil>")

@@ -23,7 +23,7 @@ const defaultBuffer = 65536
 
 // carrier is the far side of a buffer.
 type carrier interface {
-	// carry delivers records of batch, which it may reorder, and returns how
+	// carry delivers records of batch, which it may rearrange, and returns how
 	// many of those in front are done with; lost of them were given up. With
 	// an error, the rest is offered again after a pause. It returns soon
 	// after ctx ends.

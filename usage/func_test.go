@@ -180,7 +180,7 @@ func TestEveryRecordIsAccountedFor(t *testing.T) {
 
 // What was taken before Close is delivered, however close upon it Close comes.
 func TestCloseDeliversWhatWasTaken(t *testing.T) {
-	for i := range 20_000 {
+	for i := range 2_000 {
 		f := usage.NewFunc(func(context.Context, *expediter.Record) error { return nil }, usage.FuncConfig{})
 		for range i % 50 {
 			runtime.Gosched()

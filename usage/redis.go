@@ -107,8 +107,8 @@ func (s *Redis) Waiting() int { return s.buffer.waiting() }
 // some were lost because ctx ended first.
 func (s *Redis) Close(ctx context.Context) error { return s.buffer.close(ctx) }
 
-// carry sends batch in one round trip. Records that were acknowledged come to
-// the front of batch, in order, and so do the others behind them.
+// carry sends batch in one round trip. Records that were not acknowledged end
+// up at the end of batch, in order; what is before them is done with.
 func (s *Redis) carry(ctx context.Context, batch []*expediter.Record) (done, lost int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -132,7 +132,6 @@ func (s *Redis) carry(ctx context.Context, batch []*expediter.Record) (done, los
 			left = append(left, r)
 			continue
 		}
-		batch[done] = r
 		done++
 	}
 	copy(batch[done:], left)

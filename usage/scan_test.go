@@ -79,6 +79,7 @@ func TestScan(t *testing.T) {
 		{"zeros only", first + "\n" + strings.Repeat("\x00", 4096), usage.Scanned{Records: 1}, ""},
 		{"unknown field", `{"id":"x","later":1}`, usage.Scanned{Records: 1}, ""},
 		{"no id", first + "\n{}\n" + second, usage.Scanned{Records: 1}, "usage: line 2: usage: record: id is missing"},
+		{"cut, but no object", first + "\n[1,", usage.Scanned{Records: 1}, "usage: line 2"},
 		{"not JSON", first + "\nhello\n", usage.Scanned{Records: 1}, "usage: line 2"},
 		{"wrong type", first + "\n" + `{"id":5}` + "\n", usage.Scanned{Records: 1}, "usage: line 2"},
 		{"two on a line", first + first + "\n", usage.Scanned{}, "usage: line 1"},
