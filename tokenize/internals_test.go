@@ -1,0 +1,131 @@
+package tokenize
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+)
+
+func TestWordCacheNeverMixesWords(t *testing.T) {
+	c := newWordCache()
+	// All words share an entry, so writers and readers meet all the time.
+	word := func(i int) string { return fmt.Sprintf("%0*d", 1+i*7%cacheWord, i) }
+	hash := func(i int) uint64 { return uint64(i) }
+	ids := func(i int) []uint32 {
+		out := make([]uint32, 1+i%cacheIDs)
+		for j := range out {
+			out[j] = uint32(i*100 + j)
+		}
+		return out
+	}
+	hits := make([]int, 4)
+	var wg sync.WaitGroup
+	for worker := range hits {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(worker), 2))
+			for range 20_000 {
+				i := rng.IntN(5)
+				got, ok := c.get([]uint32{7}, word(i), hash(i))
+				if !ok {
+					if len(got) != 1 {
+						t.Errorf("a miss returned %v", got)
+					}
+					c.put(word(i), hash(i), ids(i))
+					continue
+				}
+				hits[worker]++
+				if got[0] != 7 || !slices.Equal(got[1:], ids(i)) {
+					t.Errorf("get(%q) = %v, want 7 and %v", word(i), got, ids(i))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if slices.Max(hits) == 0 {
+		t.Error("no word was ever found")
+	}
+}
+
+func TestWordCacheRefusesWhatDoesNotFit(t *testing.T) {
+	c := newWordCache()
+	long := string(make([]byte, cacheWord+1))
+	c.put(long, 1, []uint32{1})
+	c.put("a", 2, make([]uint32, cacheIDs+1))
+	for hash, word := range map[uint64]string{1: long, 2: "a"} {
+		if got, ok := c.get(nil, word, hash); ok {
+			t.Errorf("get of %d bytes = %v, want a miss", len(word), got)
+		}
+	}
+	c.put(long[1:], 3, make([]uint32, cacheIDs))
+	if got, ok := c.get(nil, long[1:], 3); !ok || len(got) != cacheIDs {
+		t.Errorf("get of the longest word = %v, %v", got, ok)
+	}
+}
+
+func TestPairTableGrows(t *testing.T) {
+	table := newPairTable(0)
+	const n = 10_000
+	for i := range uint32(n) {
+		table.put(i%100, i/100, i, i+1)
+	}
+	table.put(5, 5, 1, 2) // a later merge of the same pair counts
+	for i := range uint32(n) {
+		wantRank, wantID := i, i+1
+		if i == 505 {
+			wantRank, wantID = 1, 2
+		}
+		if rank, id := table.find(i%100, i/100); rank != wantRank || id != wantID {
+			t.Fatalf("find(%d, %d) = %d, %d, want %d, %d", i%100, i/100, rank, id, wantRank, wantID)
+		}
+	}
+	if rank, _ := table.find(100, 1); rank != none {
+		t.Errorf("find of an absent pair = %d", rank)
+	}
+}
+
+func TestMinHeap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	var h minHeap
+	var model []uint64
+	for range 5000 {
+		switch v := uint64(rng.IntN(1000)); {
+		case len(h) == 0 || rng.IntN(3) > 0:
+			h.push(v)
+			model = append(model, v)
+		case rng.IntN(2) == 0:
+			h.pop()
+			model = slices.Delete(model, 0, 1)
+		default:
+			h.replaceTop(v)
+			model[0] = v
+		}
+		slices.Sort(model)
+		if len(h) != len(model) || len(h) > 0 && h[0] != model[0] {
+			t.Fatalf("heap has %d values, first %v, want %d, %v", len(h), h, len(model), model)
+		}
+	}
+}
+
+// The two ways of merging must agree where both apply.
+func TestLongMergeAgreesWithShort(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for range 3000 {
+		table := newPairTable(0)
+		next := uint32(3)
+		for rank := range uint32(30) {
+			table.put(uint32(rng.IntN(int(next))), uint32(rng.IntN(int(next))), rank*7919%31, next)
+			next++
+		}
+		var m merger
+		for range 2 + rng.IntN(scanLimit-1) {
+			m.add(uint32(rng.IntN(3)))
+		}
+		short := m.mergeShort(nil, &table)
+		m.rankAll(&table)
+		if long := m.long.merge(nil, m.syms, &table); !slices.Equal(long, short) {
+			t.Fatalf("long merge = %v, short merge = %v", long, short)
+		}
+	}
+}
