@@ -397,9 +397,40 @@ func TestWorkload(t *testing.T) {
 	near("mean prompt", float64(prompt)/n, 260, 0.03)
 	near("mean output", float64(output)/n, 50, 0.03)
 	near("share of the first tenant", float64(first)/n, 1/(1+1./2+1./3), 0.05)
-	near("share of the first group", float64(perGroup[1<<32])/n, 1/2.929, 0.05)
+	near("share of the first group", float64(perGroup[1<<40])/n, 1/2.929, 0.05)
 	if half := tr.Speed(2); half.Duration() != tr.Duration()/2 || len(half.Requests) != len(tr.Requests) {
 		t.Errorf("at double speed the trace lasts %v of %v", half.Duration(), tr.Duration())
+	}
+}
+
+// Prompts that are asked again are hit whole but for the last block.
+func TestAskedAgain(t *testing.T) {
+	tr := fleet.Workload{Rate: 20, Duration: 10 * time.Second, Groups: 2, Shared: 160, Asked: 3, Prompt: 160, Output: 1}.Trace(1)
+	r := run(t, fleet.Config{Replicas: fleet.Uniform(1, steady)}, tr)
+	// 6 different prompts of 320 tokens; of each later one all but 16 are hits.
+	if want := len(tr.Requests)*16 + 6*304 - 4*160; r.Prefill != want {
+		t.Errorf("%d tokens computed for %d requests, want %d", r.Prefill, len(tr.Requests), want)
+	}
+}
+
+func TestJitter(t *testing.T) {
+	tr := every(100, 10*ms, fleet.Request{Prompt: 16, Output: 1})
+	for i := 50; i < 100; i++ {
+		tr.Requests[i].After, tr.Requests[i].Tenant = i-49, "follower"
+		tr.Requests[i-50].Prompt = i - 49
+		tr.Requests[i].Prompt = i - 49
+	}
+	moved := tr.Jitter(100*ms, 1)
+	if err := moved.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if reflect.DeepEqual(tr.Requests, moved.Requests) || !reflect.DeepEqual(moved, tr.Jitter(100*ms, 1)) {
+		t.Error("the moves do not follow from the seed")
+	}
+	for _, r := range moved.Requests {
+		if r.Tenant == "follower" && moved.Requests[r.After-1].Prompt != r.Prompt {
+			t.Fatalf("%+v follows %+v", r, moved.Requests[r.After-1])
+		}
 	}
 }
 

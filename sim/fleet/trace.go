@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -85,6 +86,47 @@ func (t *Trace) Duration() time.Duration {
 		}
 	}
 	return last
+}
+
+// Sort puts the requests in order of time, each one that waits for another
+// behind that one, and keeps the order of equal times.
+func (t *Trace) Sort() {
+	rs := t.Requests
+	order := make([]int, len(rs))
+	begin := make([]time.Duration, len(rs)) // when the first of each one's chain comes
+	for i := range rs {
+		order[i], begin[i] = i, rs[i].At
+		if a := rs[i].After; a > 0 {
+			begin[i] = begin[a-1]
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(begin[a], begin[b]) })
+	place := make([]int, len(rs))
+	sorted := make([]Request, len(rs))
+	for to, from := range order {
+		place[from] = to
+		sorted[to] = rs[from]
+	}
+	for i := range sorted {
+		if a := sorted[i].After; a > 0 {
+			sorted[i].After = place[a-1] + 1
+		}
+	}
+	t.Requests = sorted
+}
+
+// Jitter returns the trace with every arrival put off at random by up to by.
+// The same seed gives the same trace.
+func (t *Trace) Jitter(by time.Duration, seed uint64) *Trace {
+	rnd := rand.New(rand.NewPCG(seed, 0x71773))
+	out := &Trace{Block: t.Block, Requests: slices.Clone(t.Requests)}
+	for i := range out.Requests {
+		if r := &out.Requests[i]; r.After == 0 {
+			r.At += time.Duration(rnd.Float64() * float64(by))
+		}
+	}
+	out.Sort()
+	return out
 }
 
 // mix is the finalizer of splitmix64.

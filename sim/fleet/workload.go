@@ -19,6 +19,7 @@ type Workload struct {
 	Groups int     // that share a system prompt each; if zero, nothing is shared
 	Zipf   float64 // skew of groups: the k-th gets 1/k^Zipf of the traffic; if zero, all the same
 	Shared int     // tokens of the shared system prompt
+	Asked  int     // different prompts of a group, each asked again and again; if zero, no prompt comes twice
 
 	Prompt int     // tokens behind the shared part, mean; if zero, 256
 	Output int     // mean; if zero, 256
@@ -51,14 +52,26 @@ func (wl Workload) Trace(seed uint64) *Trace {
 		if wl.Adapters > 0 {
 			r.Adapter = fmt.Sprintf("adapter-%d", draw(adapter, rnd))
 		}
-		if wl.Groups > 0 && wl.Shared > 0 {
-			g := draw(group, rnd)
-			r.Prompt += wl.Shared
-			for i := range wl.Shared / t.Block {
-				r.Content = append(r.Content, uint64(g+1)<<32+uint64(i))
-			}
+		if wl.Groups > 0 {
+			wl.fill(&r, uint64(draw(group, rnd)+1), rnd)
 		}
 		t.Requests = append(t.Requests, r)
+	}
+}
+
+// fill puts the shared part of group g in front of the prompt, and one of the
+// group's own prompts behind it if those are limited.
+func (wl Workload) fill(r *Request, g uint64, rnd *rand.Rand) {
+	r.Prompt += wl.Shared
+	for i := range wl.Shared / 16 {
+		r.Content = append(r.Content, g<<40+uint64(i))
+	}
+	if wl.Asked == 0 {
+		return
+	}
+	q := uint64(rnd.IntN(wl.Asked) + 1)
+	for i := len(r.Content); i < (r.Prompt+15)/16; i++ {
+		r.Content = append(r.Content, g<<40+q<<20+uint64(i))
 	}
 }
 

@@ -1,9 +1,7 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,32 +88,5 @@ func blockRuns(text, session string) ([]uint64, error) {
 	return out, nil
 }
 
-// finish puts those that begin a session's agents in order of time, with what
-// follows behind.
-func (s *sessions) finish(p *parser) {
-	rs := p.out.Requests
-	order := make([]int, len(rs))
-	for i := range order {
-		order[i] = i
-	}
-	root := make([]time.Duration, len(rs)) // time of the request that each one's chain begins with
-	for i := range rs {
-		root[i] = rs[i].At
-		if a := rs[i].After; a > 0 {
-			root[i] = root[a-1]
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(root[a], root[b]) })
-	place := make([]int, len(rs))
-	sorted := make([]fleet.Request, len(rs))
-	for to, from := range order {
-		place[from] = to
-		sorted[to] = rs[from]
-	}
-	for i := range sorted {
-		if a := sorted[i].After; a > 0 {
-			sorted[i].After = place[a-1] + 1
-		}
-	}
-	p.out.Requests = sorted
-}
+// finish puts the sessions in order of time.
+func (s *sessions) finish(p *parser) { p.out.Sort() }
