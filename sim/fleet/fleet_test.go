@@ -60,6 +60,9 @@ func TestTimesOfOneRequest(t *testing.T) {
 	if r.Finished != 1 || r.Met != 1 || r.Goodput != 1 || r.InputTokens != 160 || r.OutputTokens != 11 {
 		t.Errorf("report = %+v", r)
 	}
+	if len(r.TTFTCurve) != 101 || r.TTFTCurve[0] != 26*ms || r.TPOTCurve[100] != r.TPOT.Max {
+		t.Errorf("curves = %v, %v", r.TTFTCurve, r.TPOTCurve)
+	}
 	late := run(t, fleet.Config{
 		Replicas: fleet.Uniform(1, steady), Delay: 3 * ms, SLO: fleet.SLO{TTFT: 26*ms - 1},
 	}, every(1, 0, fleet.Request{Prompt: 160, Output: 11}))

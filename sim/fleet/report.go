@@ -30,6 +30,9 @@ type Report struct {
 	TPOT    Dist          // mean per finished request of at least 2 tokens
 	Wait    Dist          // in line, of dispatched requests
 
+	TTFTCurve []time.Duration // quantiles of TTFT in steps of 1 %, from the least to the largest; nil if none finished
+	TPOTCurve []time.Duration
+
 	Met      int     // finished requests within the SLO
 	Goodput  float64 // Met / Requests
 	GoodRate float64 // Met per second of arrivals, or of Elapsed if requests wait for others
@@ -180,7 +183,7 @@ func (w *world) report() *Report {
 	r := &Report{
 		Requests: b.requests, Finished: b.finished, Failed: b.failed, Truncated: b.truncated, Retried: b.retried, TooLong: b.tooLong,
 		OverQuota: b.shed[overQuota], Full: b.shed[queueFull] + b.shed[pushedOut], Hopeless: b.shed[hopeless], Expired: b.shed[expired],
-		TTFT: dist(b.ttft), TPOT: dist(b.tpot), Wait: dist(b.wait),
+		TTFT: dist(b.ttft), TPOT: dist(b.tpot), Wait: dist(b.wait), TTFTCurve: curve(b.ttft), TPOTCurve: curve(b.tpot),
 		Met: b.met, InputTokens: b.input, OutputTokens: b.output, Predicted: b.predicted, Series: b.series,
 	}
 	r.Shed = r.OverQuota + r.Full + r.Hopeless + r.Expired
@@ -283,6 +286,19 @@ func dist(v []float64) Dist {
 		return seconds(s[max(int(math.Ceil(q*float64(n)))-1, 0)])
 	}
 	return Dist{N: n, Mean: seconds(sum / float64(n)), P50: at(0.5), P90: at(0.9), P95: at(0.95), P99: at(0.99), Max: seconds(s[n-1])}
+}
+
+// curve returns the quantiles of seconds in steps of 1 %.
+func curve(v []float64) []time.Duration {
+	if len(v) == 0 {
+		return nil
+	}
+	s := slices.Sorted(slices.Values(v))
+	out := make([]time.Duration, 101)
+	for i := range out {
+		out[i] = seconds(s[max((i*len(s)+99)/100-1, 0)])
+	}
+	return out
 }
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * 1e9)) }
