@@ -85,6 +85,9 @@ func TestJSONAndPeriod(t *testing.T) {
 	if len(rep.Rows) != 2 || rep.Rows[0] != want[0] || rep.Rows[1] != want[1] || rep.Torn != 2 || rep.Total.Charged != 2310 {
 		t.Errorf("%+v, want rows %+v, 2 torn, 2310 charged", rep, want)
 	}
+	if out, _, _ := report(t, "-to", "2026-11-03T12:00:00Z", name); strings.Contains(out, "1000") {
+		t.Errorf("a record of the very end of the period is in it:\n%s", out)
+	}
 	if out, _, _ := report(t, name); !strings.Contains(out, "1 lines break off") {
 		t.Errorf("the table does not speak of the torn line:\n%s", out)
 	}
