@@ -18,6 +18,7 @@ func TestLimits(t *testing.T) {
 		{"output of a macro that is thrown away", "{% macro m() %}{{ 'x' * 1000 }}{% endmacro %}{% set a = m() %}", Limits{Output: 999}, KindLimit},
 		{"output of tojson", "{{ ['x' * 1000] | tojson }}", Limits{Output: 999}, KindLimit},
 		{"steps of nested loops", "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", Limits{}, KindLimit},
+		{"default steps", "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", Limits{Output: 1}, KindLimit},
 		{"steps of a filter", "{% for i in range(100000) %}{% set x = range(100000) | list %}{% endfor %}", Limits{}, KindLimit},
 		{"repeat of a str", "{{ 'x' * 10000000000 }}", Limits{}, KindLimit},
 		{"repeat of a list", "{% set a = [1] * 10000000000 %}", Limits{}, KindLimit},
@@ -54,6 +55,9 @@ func TestLimits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.limits == (Limits{}) {
+				tt.limits = Limits{Steps: 200_000, Build: 8 << 20}
+			}
 			_, err := renderJSON(tt.source, "{}", tt.limits)
 			var e *Error
 			switch {

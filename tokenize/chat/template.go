@@ -92,7 +92,9 @@ type Input struct {
 	// engine's preprocessing and go to the template as they are.
 	Preprocessed bool
 
-	Now time.Time // clock of strftime_now. If zero, time.Now().
+	// Now is the clock of the template, in the time zone of the engine. If
+	// zero, time.Now().
+	Now time.Time
 }
 
 // Info says what a render had to leave open.
