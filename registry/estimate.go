@@ -75,7 +75,7 @@ func (r *Replica) ReportSince(s State, asked Load) {
 	}
 	r.report.Store(rep)
 	for _, name := range s.Adapters {
-		r.adapters.use(name, r.maxLoRA())
+		_, _ = r.adapters.use(name, r.maxLoRA())
 	}
 	r.watch(prev, &s)
 	r.reporting.Unlock()

@@ -113,6 +113,7 @@ type filePool struct {
 	PrefillRate float64       `json:"prefill_rate"`
 	StepTime    fileDuration  `json:"step_time"`
 	MaxLoRA     int           `json:"max_lora"`
+	AdapterLoad fileDuration  `json:"adapter_load"`
 	Replicas    []fileReplica `json:"replicas"`
 }
 
@@ -144,7 +145,7 @@ func (d *fileDuration) UnmarshalJSON(b []byte) error {
 //	{"pools": [{
 //	  "name": "llama-8b",
 //	  "headroom": 0.15, "kv_tokens": 420992, "block_size": 16, "stale_after": "5s",
-//	  "prefill_rate": 15000, "step_time": "20ms", "max_lora": 8,
+//	  "prefill_rate": 15000, "step_time": "20ms", "max_lora": 8, "adapter_load": "300ms",
 //	  "replicas": [{"name": "gpu-0", "url": "http://10.0.0.1:8000", "zone": "a", "weight": 1}]
 //	}]}
 //
@@ -195,6 +196,7 @@ func (fp *filePool) pool() (*Pool, error) {
 		Name: fp.Name, Headroom: fp.Headroom, KVTokens: fp.KVTokens, BlockSize: fp.BlockSize,
 		StaleAfter: time.Duration(fp.StaleAfter), PrefillRate: fp.PrefillRate,
 		StepTime: time.Duration(fp.StepTime), MaxLoRA: fp.MaxLoRA,
+		AdapterLoad: time.Duration(fp.AdapterLoad),
 	})
 	errs := []error{err}
 	if err != nil { // the replicas are checked all the same

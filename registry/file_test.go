@@ -135,7 +135,7 @@ func TestOpenFileErrors(t *testing.T) {
 func TestParsePools(t *testing.T) {
 	pools, err := registry.ParsePools([]byte(`{"pools": [{
 		"name": "llama-8b", "headroom": 0.2, "kv_tokens": 1000, "block_size": 32, "stale_after": "7s",
-		"prefill_rate": 15000, "step_time": "20ms", "max_lora": 8,
+		"prefill_rate": 15000, "step_time": "20ms", "max_lora": 8, "adapter_load": "1s",
 		"replicas": [{"name": "gpu-0", "url": "http://10.0.0.1:8000", "zone": "a", "weight": 2}, {"url": "http://10.0.0.2:8000"}]
 	}, {"name": "empty"}]}`))
 	if err != nil || len(pools) != 2 {
@@ -143,7 +143,7 @@ func TestParsePools(t *testing.T) {
 	}
 	c := pools[0].Config()
 	if c.Headroom != 0.2 || c.KVTokens != 1000 || c.BlockSize != 32 || c.StaleAfter != 7*time.Second ||
-		c.PrefillRate != 15000 || c.StepTime != 20*time.Millisecond || c.MaxLoRA != 8 {
+		c.PrefillRate != 15000 || c.StepTime != 20*time.Millisecond || c.MaxLoRA != 8 || c.AdapterLoad != time.Second {
 		t.Errorf("Config = %+v", c)
 	}
 	r := pools[0].Replicas()[0]

@@ -13,8 +13,8 @@ const (
 	minStepTime    = time.Millisecond
 	maxStepTime    = 5 * time.Second
 
-	learnShare = 0.1 // weight of one sample
 	learnSwing = 4.0 // a sample further than this factor from the estimate is cut to it
+	stepShare  = 0.1 // weight of one sample
 )
 
 // average is an exponentially weighted mean that starts at its first sample.
@@ -39,14 +39,14 @@ func (s *speed) learnStep(perToken time.Duration, assumed time.Duration) {
 	if was == 0 {
 		was = assumed.Seconds()
 	}
-	s.step.set(blend(was, perToken.Seconds()))
+	s.step.set(blend(was, perToken.Seconds(), stepShare))
 }
 
-// blend moves was towards sample by learnShare on a logarithmic scale, on
-// which twice as fast and half as fast are equally far; one wild sample moves
-// it by at most a seventh.
-func blend(was, sample float64) float64 {
-	return was * math.Pow(clamp(sample/was, 1/learnSwing, learnSwing), learnShare)
+// blend moves was towards sample by share on a logarithmic scale, on which
+// twice as fast and half as fast are equally far. One wild sample moves it by
+// at most learnSwing to the power of share.
+func blend(was, sample, share float64) float64 {
+	return was * math.Pow(clamp(sample/was, 1/learnSwing, learnSwing), share)
 }
 
 func clamp(v, lo, hi float64) float64 { return math.Min(math.Max(v, lo), hi) }

@@ -28,6 +28,7 @@ type entry struct {
 	kv        int64
 	context   int64
 	first     bool // the first token was seen
+	loads     bool // an adapter has to be loaded first
 	trial     bool // this is the one request let through to an ejected replica
 	adapter   *adapter
 }
@@ -70,9 +71,9 @@ func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
 	e.ahead = r.ledger.prefill.Load()
 	r.mix.note(e.prefill, e.context, e.sequences)
 	r.pool.mix.note(e.prefill, e.context, e.sequences)
-	e.adapter = nil
+	e.adapter, e.loads = nil, false
 	if c.Adapter != "" {
-		e.adapter = r.adapters.use(c.Adapter, r.maxLoRA())
+		e.adapter, e.loads = r.adapters.use(c.Adapter, r.maxLoRA())
 		e.adapter.inFlight.Add(1)
 	}
 	l := Lease{e: e, gen: e.gen}
@@ -111,7 +112,11 @@ func (l *Lease) FirstTokenAt(now time.Time) {
 	e.first = true
 	r := e.r
 	r.ledger.firstToken(e.sequences, e.prefill)
-	r.learnPrefill(e.ahead, now.Sub(e.at))
+	if e.loads {
+		r.learnAdapterLoad(e.ahead, now.Sub(e.at))
+	} else {
+		r.learnPrefill(e.ahead, now.Sub(e.at))
+	}
 	e.mu.Unlock()
 	r.Progress(now)
 	r.pool.changed()

@@ -19,6 +19,7 @@ type PoolConfig struct {
 	PrefillRate float64       // prompt tokens per second until learned. If zero, 10,000
 	StepTime    time.Duration // time per output token until learned. If zero, 30 ms
 	MaxLoRA     int           // adapters on the GPU until reported. If zero, 1
+	AdapterLoad time.Duration // time to load a LoRA adapter until learned. If zero, 300 ms
 	Eject       EjectConfig
 }
 
@@ -42,6 +43,9 @@ func (c PoolConfig) withDefaults() PoolConfig {
 	if c.MaxLoRA == 0 {
 		c.MaxLoRA = 1
 	}
+	if c.AdapterLoad == 0 {
+		c.AdapterLoad = 300 * time.Millisecond
+	}
 	c.Eject = c.Eject.withDefaults()
 	return c
 }
@@ -62,6 +66,7 @@ func (c PoolConfig) validate() error {
 		"prefill rate: expected %d to %d tokens/s, got %v", minPrefillRate, maxPrefillRate, c.PrefillRate)
 	bad(c.StepTime == 0 || c.StepTime >= minStepTime && c.StepTime <= maxStepTime,
 		"step time: expected %v to %v, got %v", minStepTime, maxStepTime, c.StepTime)
+	bad(c.AdapterLoad >= 0, "adapter load: expected 0 or more, got %v", c.AdapterLoad)
 	bad(c.MaxLoRA >= 0, "max lora: expected 0 or more, got %d", c.MaxLoRA)
 	return errors.Join(append(errs, c.Eject.validate(c.Name))...)
 }
@@ -78,6 +83,7 @@ type Pool struct {
 	speed       speed // of a replica of weight 1
 	line        line  // from which speed.prefill is read
 	mix         mix
+	adapterLoad average    // seconds; 0 = nothing learned
 	mu          sync.Mutex // held to change membership, onChange or the health of a replica
 }
 

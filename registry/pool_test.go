@@ -46,14 +46,14 @@ func TestReplicaConfigIsChecked(t *testing.T) {
 
 func TestPoolConfigErrorsNameEveryMistake(t *testing.T) {
 	_, err := registry.NewPool(registry.PoolConfig{
-		Headroom: 1, KVTokens: -1, BlockSize: -1, StaleAfter: -1, PrefillRate: 1, StepTime: time.Hour, MaxLoRA: -1,
+		Headroom: 1, KVTokens: -1, BlockSize: -1, StaleAfter: -1, PrefillRate: 1, StepTime: time.Hour, MaxLoRA: -1, AdapterLoad: -1,
 		Eject: registry.EjectConfig{Failures: -1, Misses: -1, Pause: 2, MaxPause: 1, Dwell: -1, Frozen: -1},
 	})
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, field := range []string{"name:", "headroom:", "kv tokens:", "block size:", "stale after:", "prefill rate:", "step time:",
-		"max lora:", "failures:", "misses:", "max pause:", "dwell:", "frozen:"} {
+		"max lora:", "adapter load:", "failures:", "misses:", "max pause:", "dwell:", "frozen:"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("the error does not name %q: %v", field, err)
 		}
@@ -205,7 +205,7 @@ func TestAdapterResidency(t *testing.T) {
 				t.Errorf("%s: Holds(%s) = %v, want %v", when, name, got, in)
 			}
 		}
-		if held, _ := r.Adapters(); held != len(want) {
+		if held, _, _ := r.Adapters(); held != len(want) {
 			t.Errorf("%s: holds %d, want %d", when, held, len(want))
 		}
 	}
@@ -218,11 +218,14 @@ func TestAdapterResidency(t *testing.T) {
 	check("the least recently used went", "a", "c")
 	use("b")
 	check("both are pinned by requests: it is deferred, then loaded", "a", "b", "c")
+	if held, pinned, slots := r.Adapters(); held != 3 || pinned != 3 || slots != 2 {
+		t.Errorf("Adapters = %d, %d, %d, want 3 held, 3 pinned, 2 slots", held, pinned, slots)
+	}
 	a.Release()
 	c.Release()
 	r.Report(registry.State{At: t0, MaxLoRA: 3, Adapters: []string{"d"}})
 	check("somebody else's request showed one", "b", "c", "d")
-	if _, slots := r.Adapters(); slots != 3 {
+	if _, _, slots := r.Adapters(); slots != 3 {
 		t.Errorf("slots = %d, want the reported 3", slots)
 	}
 	r.Restarted()
@@ -264,5 +267,36 @@ func TestTarget(t *testing.T) {
 	}
 	if u := r.Target(); u.Scheme != "https" || u.Host != "gpu:8443" || u.Path != "/base" || u.String() != r.URL() {
 		t.Errorf("Target = %+v, want %s", u, r.URL())
+	}
+}
+
+func TestAdapterLoadIsLearned(t *testing.T) {
+	p := newPool(t, 1, registry.PoolConfig{MaxLoRA: 2, PrefillRate: 10_000})
+	r := p.Replicas()[0]
+	if got := p.AdapterLoad(); got != 300*time.Millisecond {
+		t.Fatalf("AdapterLoad = %v at first, want the configured 300ms", got)
+	}
+	rate := r.PrefillRate()
+	now := time.Duration(0)
+	for i := range 60 { // three adapters in two slots: each has to be loaded
+		l := lease(t, r, registry.Claim{Prefill: 1000, Adapter: []string{"a", "b", "c"}[i%3]}, now)
+		now += 100*time.Millisecond + 2*time.Second
+		l.FirstTokenAt(at(now))
+		l.Release()
+	}
+	if got := p.AdapterLoad(); got < 1800*time.Millisecond || got > 2200*time.Millisecond {
+		t.Errorf("AdapterLoad = %v, want about 2s", got)
+	}
+	if got := r.PrefillRate(); got != rate {
+		t.Errorf("PrefillRate went from %v to %v by loads of adapters", rate, got)
+	}
+	for range 20 { // it is there: nothing is learned of loading
+		l := lease(t, r, registry.Claim{Prefill: 1000, Adapter: "c"}, now)
+		now += 100 * time.Millisecond
+		l.FirstTokenAt(at(now))
+		l.Release()
+	}
+	if got := p.AdapterLoad(); got < 1800*time.Millisecond {
+		t.Errorf("AdapterLoad = %v after requests that loaded none", got)
 	}
 }

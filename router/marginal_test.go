@@ -120,8 +120,9 @@ func TestParts(t *testing.T) {
 		}
 	}
 	rs := p.Replicas()
-	rs[0].LeaseAt(registry.Claim{Adapter: "x"}, t0)
-	rs[1].LeaseAt(registry.Claim{Adapter: "y"}, t0)
+	idle, _ := rs[0].LeaseAt(registry.Claim{Adapter: "x"}, t0)
+	idle.Release()
+	rs[1].LeaseAt(registry.Claim{Adapter: "y", Sequences: 3}, t0)
 	rs[2].Failed(t0)
 	rs[2].Failed(t0)
 	tests := []struct {
@@ -130,8 +131,10 @@ func TestParts(t *testing.T) {
 		req    router.Request
 		want   [3]float64
 	}{
-		{"adapter: resident, slot taken, slot free", router.AdapterLoad{}, router.Request{Adapter: "x"}, [3]float64{0, 0.2, 0.1}},
-		{"adapter: own figure", router.AdapterLoad{Cost: 2 * time.Second}, router.Request{Adapter: "y"}, [3]float64{4, 0, 2}},
+		// r0 holds x, r1 holds y with three requests, r2 nothing.
+		{"adapter: resident, pinned, free", router.AdapterLoad{}, router.Request{Adapter: "x", Output: 100},
+			[3]float64{0, 0.3*(1+0.2*3)*2 + 50*0.03, 0.3}},
+		{"adapter: slot can be freed", router.AdapterLoad{Cost: 2 * time.Second, Stall: -1}, router.Request{Adapter: "y"}, [3]float64{4, 0, 2}},
 		{"no adapter", router.AdapterLoad{}, router.Request{}, [3]float64{}},
 		{"zone", router.Zone{Local: "a"}, router.Request{}, [3]float64{0, 0.002, 0}},
 		{"zone: own figure", router.Zone{Local: "b", Cost: time.Second}, router.Request{}, [3]float64{1, 0, 0}},
@@ -142,7 +145,7 @@ func TestParts(t *testing.T) {
 	for _, tt := range tests {
 		cost := make([]float64, 3)
 		tt.scorer.Score(cost, &tt.req, rs)
-		if [3]float64(cost) != tt.want {
+		if !near(cost[0], tt.want[0]) || !near(cost[1], tt.want[1]) || !near(cost[2], tt.want[2]) {
 			t.Errorf("%s: costs = %v, want %v", tt.name, cost, tt.want)
 		}
 	}

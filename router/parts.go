@@ -7,11 +7,17 @@ import (
 )
 
 // AdapterLoad charges the loading of a LoRA adapter to replicas that do not
-// seem to have it: vLLM loads inside a step, which stalls every request of
-// the replica. When no slot is free the adapter that has to go will be loaded
-// again later, which is charged too. The zero value is ready.
+// seem to have it. vLLM loads inside a step, which stalls every request there:
+//
+//	load · (1 + α·B)
+//
+// with B the requests on the replica. It is charged twice when no slot is
+// free, as the adapter that has to go will be loaded again. When requests in
+// flight hold all slots, the engine also defers the newcomer until one of
+// them ends, which is half an answer's time away. The zero value is ready.
 type AdapterLoad struct {
-	Cost time.Duration // one load. If zero, 100 ms: 84 MB of weights from disk to GPU
+	Cost  time.Duration // one load. If zero, registry.Pool.AdapterLoad, which is learned
+	Stall float64       // α, as in MarginalCost. If zero, 0.2; below zero, nothing
 }
 
 // Score adds the cost of loading req.Adapter.
@@ -19,18 +25,24 @@ func (s AdapterLoad) Score(cost []float64, req *Request, replicas []*registry.Re
 	if req.Adapter == "" {
 		return
 	}
-	if s.Cost == 0 {
-		s.Cost = 100 * time.Millisecond
-	}
-	load := s.Cost.Seconds()
+	orElse(&s.Stall, 0.2)
 	for i, r := range replicas {
 		if r.Holds(req.Adapter) {
 			continue
 		}
-		cost[i] += load
-		if held, slots := r.Adapters(); held >= slots {
-			cost[i] += load
+		load := s.Cost
+		if load == 0 {
+			load = r.Pool().AdapterLoad()
 		}
+		c := load.Seconds() * (1 + max(s.Stall, 0)*float64(req.Load(i, r).Requests))
+		held, pinned, slots := r.Adapters()
+		if held >= slots {
+			c *= 2
+		}
+		if pinned >= slots {
+			c += float64(max(0, req.Output)) / 2 * r.StepTime().Seconds()
+		}
+		cost[i] += c
 	}
 }
 
