@@ -46,7 +46,7 @@ type Options struct {
 // post-processor adds. Added tokens, special ones too, are recognised inside
 // text, as engines do. It allocates nothing where dst is large enough, once
 // scratch space has grown to the size of the texts in use. The error, if any,
-// is ErrInvalidUTF8, or one from a split pattern too costly to match.
+// is ErrInvalidUTF8 or ErrTooComplex.
 func (b *BPE) Append(dst []uint32, text string) ([]uint32, error) {
 	return b.AppendWith(dst, text, Options{})
 }

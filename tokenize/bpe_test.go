@@ -69,6 +69,17 @@ func TestInvalidTextIsRefused(t *testing.T) {
 	}
 }
 
+func TestCostlyPatternsStop(t *testing.T) {
+	b := mustBPE(t, strings.Replace(tinyTokenizer, `{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},`,
+		`{"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?:a|aa)+b"}, "behavior": "Isolated"}, {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},`, 1))
+	if _, err := b.Append(nil, strings.Repeat("a", 500)); !errors.Is(err, tokenize.ErrTooComplex) {
+		t.Errorf("Append = %v, want ErrTooComplex", err)
+	}
+	if got, err := b.Append(nil, "aabab"); err != nil || len(got) != 3 {
+		t.Errorf("Append after it = %v, %v, want 3 ids", got, err)
+	}
+}
+
 func TestLimits(t *testing.T) {
 	b := mustBPE(t, tinyTokenizer)
 	text := strings.Repeat("ab ", 1000) // 2,000 tokens

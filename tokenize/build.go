@@ -16,7 +16,8 @@ type builder struct {
 	// raw has the tokens of a byte-level vocabulary that are not written in
 	// the byte alphabet, and so cannot come out of text.
 	raw     map[string]uint32
-	tokens  int // number of tokens
+	tokens  int    // number of tokens
+	last    uint32 // id that the last merge made
 	text    []byte
 	scratch []byte
 }
@@ -151,15 +152,32 @@ func (b *builder) merge(l, r, joined []byte, rank uint32) error {
 	if !ok {
 		return fmt.Errorf("%q is not in the vocabulary", r)
 	}
-	id, ok := b.tokenID(append(append(joined, l...), r...))
-	if !ok {
-		return fmt.Errorf("%q is not in the vocabulary", string(l)+string(r))
+	id := b.last + 1
+	if !b.isJoined(id, left, right) {
+		if id, ok = b.tokenID(append(append(joined, l...), r...)); !ok {
+			return fmt.Errorf("%q is not in the vocabulary", string(l)+string(r))
+		}
 	}
+	b.last = id
 	if b.isFallback(left) || b.isFallback(right) || b.isFallback(id) {
 		return &UnsupportedError{"model.merges", "a merge of a byte fallback or unknown token"}
 	}
 	b.words.pairs.put(left, right, rank, id)
 	return nil
+}
+
+// isJoined says whether an id is the token that two others make. Merges are
+// mostly listed in the order of the tokens they make, so that the next id is
+// a good guess, cheaper to check than to look up. With tokens outside the byte
+// alphabet about, bytes do not tell what the file says, and it says no.
+func (b *builder) isJoined(id, left, right uint32) bool {
+	token, ok := b.words.vocab.token(id)
+	if !ok || len(b.raw) > 0 {
+		return false
+	}
+	l, _ := b.words.vocab.token(left)
+	r, _ := b.words.vocab.token(right)
+	return len(token) == len(l)+len(r) && token[:len(l)] == l && token[len(l):] == r
 }
 
 // isFallback says whether an id stands for what has no token of its own.

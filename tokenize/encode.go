@@ -131,7 +131,7 @@ func (e *encoder) split(k int, s string) {
 	for i := 0; i < len(s); {
 		start, end, err := scanner.Next(s, i, &e.machine)
 		if err != nil {
-			e.err = err
+			e.err = ErrTooComplex
 		}
 		if e.err != nil {
 			return

@@ -9,6 +9,11 @@ import (
 // token ids: engines refuse or rewrite it before they tokenize.
 var ErrInvalidUTF8 = errors.New("tokenize: text is not valid UTF-8")
 
+// ErrTooComplex is returned for text that a model's own split pattern takes too
+// long to match: the work is bounded, so that no text can cost unbounded time.
+// The patterns of the well-known model families never cause it.
+var ErrTooComplex = errors.New("tokenize: text takes too many steps to split")
+
 // ErrTooLong is what every *LimitError is, for use with errors.Is.
 var ErrTooLong = errors.New("tokenize: text is too long")
 
