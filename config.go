@@ -52,7 +52,7 @@ type Config struct {
 	// Retry bounds second tries.
 	Retry Retry
 
-	// Scrape is how often each replica's metrics are read. If zero, 500 ms.
+	// Scrape is how often each replica's metrics are read. If zero, 1 s.
 	// Negative: never; somebody else calls registry.Replica.Report.
 	Scrape time.Duration
 

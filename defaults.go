@@ -31,7 +31,7 @@ func (c Config) withDefaults() Config {
 	c.Retry.Ratio = or(c.Retry.Ratio, 0.1)
 	c.Retry.Burst = or(c.Retry.Burst, 64)
 	c.Retry.Kills = or(c.Retry.Kills, 2)
-	c.Scrape = or(c.Scrape, 500*time.Millisecond)
+	c.Scrape = or(c.Scrape, time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

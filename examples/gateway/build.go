@@ -43,7 +43,7 @@ func build(c *config, m *mistakes) parts {
 		p.names.Models = append(p.names.Models, mc.Name)
 	}
 	p.addTenants(c, m)
-	checkRedis(&c.Redis, m)
+	checkRedis(&c.Redis, c.Usage.Stream, m)
 	p.check(m)
 	return p
 }

@@ -111,6 +111,7 @@ type redisConfig struct {
 type usageConfig struct {
 	File    string `yaml:"file"`
 	MaxSize int64  `yaml:"max_size"`
+	Stream  string `yaml:"redis_stream"`
 }
 
 type limitsConfig struct {

@@ -107,19 +107,14 @@ func (g *gateway) open(ctx context.Context, c *config, p parts) (done func(), er
 	if g.keys, err = tenant.NewKeys(p.keys, p.keyConf); err != nil {
 		return done, err
 	}
-	store, closeStore, err := openQuota(ctx, &c.Redis)
+	s, err := openStores(ctx, c, g.metrics, g.logger)
+	closers = append(closers, s.close)
 	if err != nil {
 		return done, err
 	}
-	closers = append(closers, closeStore)
-	sink, closeSink, err := openUsage(&c.Usage, g.metrics, g.logger)
-	if err != nil {
-		return done, err
-	}
-	closers = append(closers, closeSink)
 	g.base = expediter.Config{
-		Registry: g.registry, Authenticate: g.keys.Authenticate, Quota: store,
-		Usage: sink, Refused: g.metrics.Refused, Logger: g.logger,
+		Registry: g.registry, Authenticate: g.keys.Authenticate, Quota: s.quota,
+		Usage: s.usage, Refused: g.metrics.Refused, Logger: g.logger,
 	}
 	if c.Admin == "" {
 		g.base.Metrics = g.metrics.Handler()

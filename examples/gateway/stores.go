@@ -22,9 +22,12 @@ var policies = map[string]redisquota.Policy{
 	"closed": redisquota.Closed, "open": redisquota.Open, "local_share": redisquota.LocalShare,
 }
 
-func checkRedis(c *redisConfig, m *mistakes) {
+func checkRedis(c *redisConfig, stream string, m *mistakes) {
 	fromEnv("redis.password_env", c.PasswordEnv, m)
 	if len(c.Addresses) == 0 {
+		if stream != "" {
+			m.add("usage.redis_stream", "needs redis.addresses")
+		}
 		if c.Policy != "" || c.Master != "" {
 			m.add("redis.addresses", "expected at least one address, such as 10.0.0.9:6379")
 		}
@@ -44,12 +47,34 @@ func checkRedis(c *redisConfig, m *mistakes) {
 	}
 }
 
-// openQuota connects to Redis, or keeps quota in memory where the
-// configuration names none.
-func openQuota(ctx context.Context, c *redisConfig) (store quota.Store, done func(), err error) {
-	if len(c.Addresses) == 0 {
-		return quota.NewMemory(quota.MemoryConfig{}), func() {}, nil
+// stores are where quota is kept and records go.
+type stores struct {
+	client  redis.UniversalClient // nil without Redis
+	quota   quota.Store
+	usage   expediter.Sink
+	closers []func()
+}
+
+func (s *stores) close() {
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		s.closers[i]()
 	}
+}
+
+// openStores connects to Redis, if the configuration names one, and opens the
+// sinks. close gives back what was opened, also after an error.
+func openStores(ctx context.Context, c *config, m *metrics.Metrics, logger *slog.Logger) (*stores, error) {
+	s := &stores{quota: quota.NewMemory(quota.MemoryConfig{})}
+	if len(c.Redis.Addresses) > 0 {
+		if err := s.openRedis(ctx, &c.Redis, logger); err != nil {
+			return s, err
+		}
+	}
+	return s, s.openUsage(&c.Usage, m, logger)
+}
+
+func (s *stores) openRedis(ctx context.Context, c *redisConfig, logger *slog.Logger) error {
+	redis.SetLogger(redisLogger{logger})
 	o := redis.UniversalOptions{
 		Addrs: c.Addresses, MasterName: c.Master, DB: c.DB,
 		Username: c.Username, Password: os.Getenv(c.PasswordEnv),
@@ -57,38 +82,65 @@ func openQuota(ctx context.Context, c *redisConfig) (store quota.Store, done fun
 	if c.TLS {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	client := redisquota.Client(o)
+	s.client = redisquota.Client(o)
+	s.closers = append(s.closers, func() { s.client.Close() })
 	reach, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if err := client.Ping(reach).Err(); err != nil {
-		client.Close()
-		return nil, func() {}, fmt.Errorf("cannot reach Redis at %s: %w", strings.Join(c.Addresses, ", "), err)
+	if err := s.client.Ping(reach).Err(); err != nil {
+		return fmt.Errorf("cannot reach Redis at %s: %w", strings.Join(c.Addresses, ", "), err)
 	}
-	s, err := redisquota.New(client, redisquota.Config{Policy: policies[c.Policy], Share: c.Share, Prefix: c.Prefix})
+	store, err := redisquota.New(s.client, redisquota.Config{Policy: policies[c.Policy], Share: c.Share, Prefix: c.Prefix})
 	if err != nil {
-		client.Close()
-		return nil, func() {}, err
+		return err
 	}
-	return s, func() { s.Close(); client.Close() }, nil
+	s.quota = store
+	s.closers = append(s.closers, func() { store.Close() })
+	return nil
 }
 
-// openUsage opens the usage file, where one is named, beside the metrics.
-func openUsage(c *usageConfig, m *metrics.Metrics, logger *slog.Logger) (sink expediter.Sink, done func(), err error) {
-	if c.File == "" {
-		return m, func() {}, nil
+// redisLogger sends what the Redis client has to say to the log.
+type redisLogger struct{ logger *slog.Logger }
+
+func (l redisLogger) Printf(_ context.Context, format string, args ...any) {
+	l.logger.Debug("redis: " + fmt.Sprintf(format, args...))
+}
+
+// counted is a sink that says what became of its records.
+type counted interface {
+	expediter.Sink
+	metrics.Sink
+	Close(context.Context) error
+}
+
+// openUsage opens the sinks that are named, beside the metrics.
+func (s *stores) openUsage(c *usageConfig, m *metrics.Metrics, logger *slog.Logger) error {
+	report := func(err error) { logger.Error("usage records cannot be written", "error", err) }
+	sinks := []expediter.Sink{m}
+	add := func(name string, sink counted) {
+		m.WatchSink(name, sink)
+		sinks = append(sinks, sink)
+		s.closers = append(s.closers, func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			defer cancel()
+			if err := sink.Close(ctx); err != nil {
+				logger.Error("usage records were lost", "sink", name, "error", err)
+			}
+		})
 	}
-	f, err := usage.NewFile(usage.FileConfig{Path: c.File, MaxBytes: c.MaxSize, Report: func(err error) {
-		logger.Error("usage records cannot be written", "error", err)
-	}})
-	if err != nil {
-		return nil, func() {}, err
-	}
-	m.WatchSink("file", f)
-	return usage.NewMulti(m, f), func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := f.Close(ctx); err != nil {
-			logger.Error("usage records were lost", "error", err)
+	if c.File != "" {
+		f, err := usage.NewFile(usage.FileConfig{Path: c.File, MaxBytes: c.MaxSize, Report: report})
+		if err != nil {
+			return err
 		}
-	}, nil
+		add("file", f)
+	}
+	if c.Stream != "" {
+		r, err := usage.NewRedis(s.client, usage.RedisConfig{Stream: c.Stream, Report: report})
+		if err != nil {
+			return err
+		}
+		add("redis", r)
+	}
+	s.usage = usage.NewMulti(sinks...)
+	return nil
 }
