@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -32,7 +33,31 @@ type Workload struct {
 	AdapterZip float64 // skew of adapters
 }
 
-// Trace makes the requests up. The same seed gives the same trace.
+// Validate reports what makes no sense.
+func (wl Workload) Validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("fleet: workload: "+format, args...))
+		}
+	}
+	bad(wl.Rate > 0 && wl.Rate < 1e6, "rate is %v, want more than 0", wl.Rate)
+	bad(wl.Duration > 0, "duration is %v, want more than 0", wl.Duration)
+	bad(wl.Burst >= 0 && wl.Burst <= 1, "burst is %v, want a share from 0 to 1", wl.Burst)
+	bad(wl.Rate*wl.Duration.Seconds() <= 1e7, "%v requests, want at most 10 million", wl.Rate*wl.Duration.Seconds())
+	for name, n := range map[string]int{
+		"groups": wl.Groups, "shared": wl.Shared, "asked": wl.Asked, "prompt": wl.Prompt, "output": wl.Output,
+		"most": wl.Most, "tenants": wl.Tenants, "adapters": wl.Adapters,
+	} {
+		bad(n >= 0 && n <= maxTokens, "%s is %d, want 0 to %d", name, n, maxTokens)
+	}
+	for name, x := range map[string]float64{"zipf": wl.Zipf, "spread": wl.Spread, "tenant zipf": wl.TenantZipf, "adapter zipf": wl.AdapterZip} {
+		bad(x >= 0 && x <= 10, "%s is %v, want 0 to 10", name, x)
+	}
+	return errors.Join(errs...)
+}
+
+// Trace makes the requests up, of a Workload that is valid. The same seed gives the same trace.
 func (wl Workload) Trace(seed uint64) *Trace {
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
 	t := &Trace{Block: 16}

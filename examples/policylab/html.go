@@ -1,0 +1,132 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"os"
+	"strings"
+	"time"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// page is what the template shows.
+type page struct {
+	Title, Note, Terms string
+	Head               []string
+	Rows               [][]string
+	Speed              float64
+	TTFT, TPOT         template.HTML
+	Load               template.HTML // empty with one speed
+	Maps               []mapPair
+}
+
+// mapPair is the two heat maps of one rule.
+type mapPair struct {
+	Policy string
+	KV     template.HTML
+	Queue  template.HTML
+}
+
+// writePage writes the comparison as one page that needs nothing else.
+func writePage(path string, res *result) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := pageTemplate.Execute(f, newPage(res)); err != nil {
+		_ = f.Close()
+		return err
+	}
+	return f.Close()
+}
+
+func newPage(res *result) page {
+	o := res.lab.o
+	p := page{
+		Title: res.Title, Note: res.Note, Speed: o.speeds[len(o.speeds)-1],
+		Terms: fmt.Sprintf("%d gateways, metrics every %v and %v old, network delay %v, objective TTFT %v and TPOT %v, %d seeds; simulated in %v.",
+			o.gateways, o.scrape, o.age, o.delay, o.slo.TTFT, o.slo.TPOT, o.seeds, res.Took.Round(time.Second/10)),
+		Head: []string{"policy", "speed"},
+	}
+	for _, c := range columns {
+		p.Head = append(p.Head, c.head)
+	}
+	rows := res.rows()
+	var last []row // at the last speed
+	for _, r := range rows {
+		line := []string{r.policy, fmt.Sprint(r.speed)}
+		for _, c := range columns {
+			mean, spread := r.over(c)
+			text := fmt.Sprintf("%.*f", c.digits, mean)
+			if len(r.cells) > 1 {
+				text += fmt.Sprintf(" ± %.*f", c.digits, spread)
+			}
+			line = append(line, text)
+		}
+		p.Rows = append(p.Rows, line)
+		if r.speed == p.Speed {
+			last = append(last, r)
+		}
+	}
+	p.TTFT = curves("time to first token, ms", last, func(c *cell) []time.Duration { return c.report.TTFTCurve })
+	p.TPOT = curves("time per output token, ms", last, func(c *cell) []time.Duration { return c.report.TPOTCurve })
+	if len(o.speeds) > 1 {
+		p.Load = loadCurve(res, rows)
+	}
+	for _, r := range last {
+		kv, queue := heatMaps(r.cells[0].report)
+		p.Maps = append(p.Maps, mapPair{r.policy, kv, queue})
+	}
+	return p
+}
+
+// curves plots the quantiles of the first seed's run of each rule.
+func curves(label string, rows []row, of func(*cell) []time.Duration) template.HTML {
+	pl := plot{xLabel: label, yLabel: "share of requests, %", logX: true}
+	for _, r := range rows {
+		s := series{name: r.policy}
+		for i, d := range of(r.cells[0]) {
+			s.points = append(s.points, point{max(float64(d)/1e6, 0.1), float64(i)})
+		}
+		pl.series = append(pl.series, s)
+	}
+	return pl.svg()
+}
+
+// loadCurve plots the requests per second within the objective against those
+// that arrive.
+func loadCurve(res *result, rows []row) template.HTML {
+	pl := plot{xLabel: "requests offered per second", yLabel: "requests within the objective per second"}
+	good := columns[5]
+	for _, policy := range res.lab.o.policies {
+		s := series{name: policy}
+		for _, r := range rows {
+			if r.policy != policy {
+				continue
+			}
+			rep := r.cells[0].report
+			offered := 0.0
+			if rep.Goodput > 0 {
+				offered = rep.GoodRate / rep.Goodput
+			} else if rep.Elapsed > 0 {
+				offered = float64(rep.Requests) / rep.Elapsed.Seconds()
+			}
+			mean, _ := r.over(good)
+			s.points = append(s.points, point{offered, mean})
+		}
+		pl.series = append(pl.series, s)
+	}
+	return pl.svg()
+}
+
+// escape makes text safe inside SVG.
+func escape(s string) string {
+	var b strings.Builder
+	template.HTMLEscape(&b, []byte(s))
+	return b.String()
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func play(t *testing.T, args ...string) (out, progress string) {
+	t.Helper()
+	var o, p bytes.Buffer
+	if err := run(context.Background(), args, &o, &p); err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, p.String())
+	}
+	return o.String(), p.String()
+}
+
+const shape = "groups=10,zipf=1,shared=512,prompt=100,output=40,rate=10,duration=10s,spread=0.5"
+
+func TestTable(t *testing.T) {
+	out, progress := play(t, "-workload", shape, "-fleet", "3x8b-a100,1x8b-a100*2", "-policies", "roundrobin,marginal", "-seeds", "3", "-parallel", "2")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[1], "roundrobin") || !strings.Contains(lines[2], "marginal") || !strings.Contains(lines[2], "±") {
+		t.Errorf("table =\n%s", out)
+	}
+	if !strings.Contains(progress, "6/6") {
+		t.Errorf("progress =\n%s", progress)
+	}
+}
+
+// The same flags give the same figures, however many runs go on at a time.
+func TestJSONIsDeterministic(t *testing.T) {
+	var docs []map[string]any
+	for _, parallel := range []string{"1", "4"} {
+		out, _ := play(t, "-workload", shape, "-fleet", "4x8b-a100", "-policies", "p2c,lmetric", "-seeds", "2", "-speed", "1,3", "-gateways", "2", "-json", "-parallel", parallel)
+		var doc map[string]any
+		if err := json.Unmarshal([]byte(out), &doc); err != nil {
+			t.Fatal(err)
+		}
+		delete(doc, "took_seconds")
+		docs = append(docs, doc)
+	}
+	a, _ := json.Marshal(docs[0])
+	b, _ := json.Marshal(docs[1])
+	if string(a) != string(b) {
+		t.Errorf("figures differ:\n%s\n%s", a, b)
+	}
+	if rows := docs[0]["rows"].([]any); len(rows) != 4 {
+		t.Errorf("%d rows, want 2 policies at 2 speeds", len(rows))
+	}
+}
+
+func TestPage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.html")
+	play(t, "-workload", shape, "-fleet", "4x8b-a100", "-policies", "roundrobin,sticky,marginal", "-speed", "1,2", "-html", path)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	for _, foreign := range []string{"http://", "https://", "<script", "src="} {
+		if strings.Contains(page, foreign) {
+			t.Errorf("the page is not self-contained: it has %q", foreign)
+		}
+	}
+	plots := 0
+	for part := range strings.SplitSeq(page, "<svg") {
+		body, _, ok := strings.Cut(part, "</svg>")
+		if !ok {
+			continue
+		}
+		plots++
+		d := xml.NewDecoder(strings.NewReader("<svg" + body + "</svg>"))
+		for {
+			_, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("plot %d is not well-formed: %v", plots, err)
+			}
+		}
+		if strings.Contains(body, "NaN") || strings.Contains(body, "Inf") {
+			t.Errorf("plot %d has a point that is no number", plots)
+		}
+	}
+	if plots != 3+2*3 {
+		t.Errorf("%d plots, want load, TTFT, TPOT and two maps for each of 3 policies", plots)
+	}
+}
+
+func TestTraceFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	rows := "t_s,tenant,input_tokens,output_tokens\n" + strings.Repeat("0.5,a,100,5\n", 20) + "0.6,a,0,5\n0.7,a,999999,5\n"
+	if err := os.WriteFile(path, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(context.Background(), []string{"-trace", path}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "t.csv:22:") {
+		t.Errorf("bad row: %v, want file and line", err)
+	}
+	_, progress := play(t, "-trace", path, "-lenient", "-policies", "marginal", "-fleet", "2x8b-a100")
+	if !strings.Contains(progress, "20 requests") || !strings.Contains(progress, "1 left out for their length") || !strings.Contains(progress, "1 bad rows") {
+		t.Errorf("progress =\n%s", progress)
+	}
+}
+
+func TestPresets(t *testing.T) {
+	for name := range presets {
+		wl, err := parseWorkload(name)
+		if err != nil || wl.Validate() != nil {
+			t.Errorf("%s: %v, %v", name, err, wl.Validate())
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	good := []string{"-workload", shape}
+	for _, args := range [][]string{
+		{}, {"-trace", "a", "-workload", "b2b"}, {"-trace", "/nonexistent"}, {"-workload", "nothing"}, {"-workload", "rate=x"}, {"-workload", "groups=-1,rate=1,duration=1s"},
+		append(good, "-fleet", "x8b-a100"), append(good, "-fleet", "2xtpu"), append(good, "-fleet", "2x8b-a100*0"), append(good, "-speed", "0"), append(good, "-speed", "1,x"),
+		append(good, "-policies", "magic"), append(good, "-seeds", "0"), append(good, "-headroom", "1"), append(good, "-scrape", "0s"), append(good, "extra"),
+	} {
+		if err := run(context.Background(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := run(ctx, []string{"-workload", shape, "-parallel", "1"}, io.Discard, io.Discard); err != context.Canceled {
+		t.Errorf("interrupted: %v", err)
+	}
+}
