@@ -67,8 +67,14 @@ func (r *Replica) Ejected() (Reason, bool) {
 	return r.health.reason, r.is(ejected)
 }
 
-// Failures returns how many requests in a row failed on the replica.
-func (r *Replica) Failures() int { return int(r.failures.Load()) }
+// Failures returns how many requests in a row failed on the replica, and when
+// the last one did.
+func (r *Replica) Failures() (n int, last time.Time) {
+	if n = int(r.failures.Load()); n == 0 {
+		return 0, time.Time{}
+	}
+	return n, time.Unix(0, r.failed.Load())
+}
 
 // Progress says that the replica produced a token at now: a probe that fails
 // meanwhile finds it busy, not dead. It costs one atomic store.
@@ -106,6 +112,7 @@ func (r *Replica) Succeeded(now time.Time) {
 // refusal that the request itself caused (4xx) and a client that left are no
 // failures and must not be told.
 func (r *Replica) Failed(now time.Time) {
+	r.failed.Store(now.UnixNano())
 	failures := r.failures.Add(1)
 	cfg := &r.config().Eject
 	r.pool.mu.Lock()

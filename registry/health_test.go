@@ -48,8 +48,8 @@ func TestConsecutiveFailuresEject(t *testing.T) {
 	r.Succeeded(at(0))
 	fail(r, 2, 0)
 	wantRoutable(t, r, 0, true)
-	if got := r.Failures(); got != 2 {
-		t.Errorf("Failures = %d, want 2: a success starts the count anew", got)
+	if got, last := r.Failures(); got != 2 || !last.Equal(t0) {
+		t.Errorf("Failures = %d, last at %v, want 2 at %v: a success starts the count anew", got, last, t0)
 	}
 	fail(r, 1, sec)
 	wantRoutable(t, r, sec, false)

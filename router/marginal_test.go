@@ -141,8 +141,13 @@ func TestParts(t *testing.T) {
 		{"zone: nowhere", router.Zone{}, router.Request{}, [3]float64{}},
 		{"suspicion", router.Suspicion{}, router.Request{}, [3]float64{0, 0, 2}},
 		{"suspicion: own figure", router.Suspicion{Cost: time.Minute}, router.Request{}, [3]float64{0, 0, 120}},
+		{"suspicion: just before it is tried again", router.Suspicion{}, router.Request{Now: t0.Add(10*time.Second - 1)}, [3]float64{0, 0, 2}},
+		{"suspicion: tried again", router.Suspicion{}, router.Request{Now: t0.Add(10 * time.Second)}, [3]float64{}},
 	}
 	for _, tt := range tests {
+		if tt.req.Now.IsZero() {
+			tt.req.Now = t0
+		}
 		cost := make([]float64, 3)
 		tt.scorer.Score(cost, &tt.req, rs)
 		if !near(cost[0], tt.want[0]) || !near(cost[1], tt.want[1]) || !near(cost[2], tt.want[2]) {

@@ -68,20 +68,26 @@ func (s Zone) Score(cost []float64, _ *Request, replicas []*registry.Replica) {
 }
 
 // Suspicion charges replicas whose last requests failed and that are not
-// ejected, or not yet: one that fails at once has little in flight, and
-// would look idle. The zero value is ready.
+// ejected, or not yet: no more than half of a pool is, and one that fails at
+// once has little in flight and would look idle. Some time after its last
+// failure a replica is tried again as if nothing had happened. The zero value
+// is ready.
 type Suspicion struct {
-	Cost time.Duration // per failure in a row. If zero, 1 s
+	Cost  time.Duration // per failure in a row. If zero, 1 s
+	Pause time.Duration // after the last failure, until it is tried again. If zero, 10 s
 }
 
 // Score adds Cost times the failures in a row.
-func (s Suspicion) Score(cost []float64, _ *Request, replicas []*registry.Replica) {
+func (s Suspicion) Score(cost []float64, req *Request, replicas []*registry.Replica) {
 	if s.Cost == 0 {
 		s.Cost = time.Second
 	}
+	if s.Pause == 0 {
+		s.Pause = 10 * time.Second
+	}
 	for i, r := range replicas {
-		if n := r.Failures(); n > 0 {
-			cost[i] += float64(min(n, 10)) * s.Cost.Seconds()
+		if n, last := r.Failures(); n > 0 && req.time().Sub(last) < s.Pause {
+			cost[i] += float64(n) * s.Cost.Seconds()
 		}
 	}
 }
