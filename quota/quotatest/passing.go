@@ -36,6 +36,27 @@ func testRefill(t *testing.T, b *bench) {
 	b.room(limit(0, 500, 0), 500)
 }
 
+// testRateChange raises the rate of a window that is used up: the wait that a
+// refusal names under the new rate is enough, and the time before is not counted
+// at the new rate.
+func testRateChange(t *testing.T, b *bench) {
+	slow, fast := limit(0, 1000, 0), limit(2000, 1000, 0)
+	b.want(b.res("all", 1000, slow), quota.OK)
+	b.pass(300 * time.Millisecond)
+	e := b.want(b.res(unique(), 500, fast), quota.OverQuota)
+	if e.After < 200*time.Millisecond || e.After > 300*time.Millisecond {
+		t.Fatalf("After = %v, want 250 ms", e.After)
+	}
+	b.pass(e.After)
+	b.want(b.res("half", 500, fast), quota.OK)
+	// And lowers it again.
+	b.want(b.res(unique(), 1000, slow), quota.OverQuota)
+	if b.Advance != nil {
+		b.pass(time.Minute)
+		b.room(slow, 0)
+	}
+}
+
 func testLease(t *testing.T, b *bench) {
 	l := limit(0, 1000, 2)
 	dead, live := b.res("dead", 300, l), b.res("live", 200, l)

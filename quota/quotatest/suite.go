@@ -53,6 +53,7 @@ func (s Suite) Run(t *testing.T) {
 		{"several windows", testWindows},
 		{"limits change in flight", testLimitChange},
 		{"refill", testRefill},
+		{"rate changes", testRateChange},
 		{"lease runs out", testLease},
 		{"renew keeps a lease", testRenew},
 		{"holder was only slow", testSlowHolder},
