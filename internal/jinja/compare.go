@@ -184,16 +184,27 @@ func less(a, b Value, op operator, depth int) (bool, error) {
 func compare(st *state, op operator, a, b Value) (bool, error) {
 	switch op {
 	case opEq, opNe:
-		if a.kind != String || b.kind != String {
-			if err := st.spend(1 + max(length(a), 0)>>4); err != nil {
-				return false, err
-			}
+		cost := 0
+		switch {
+		case a.kind != b.kind:
+		case a.kind == String && a.num == b.num:
+			cost = int(a.num >> 6)
+		default:
+			cost = weight(a, 0, st.steps)
+		}
+		if err := st.spend(cost); err != nil {
+			return false, err
 		}
 		eq, err := equal(a, b, 0)
 		return eq == (op == opEq), err
 	case opIn, opNotIn:
 		ok, err := contains(st, b, a)
 		return ok == (op == opIn), err
+	}
+	if err := st.spend(min(orderCost(a, st.steps), orderCost(b, st.steps))); err != nil {
+		return false, err
+	}
+	switch op {
 	case opLt:
 		return less(a, b, op, 0)
 	case opGt:
@@ -231,6 +242,29 @@ func lessEqual(a, b Value, op operator) (bool, error) {
 	return equal(a, b, 0)
 }
 
+// weight returns the number of values inside v, or some number above limit.
+func weight(v Value, depth, limit int) int {
+	if depth > maxDepth {
+		return 0 // the comparison fails at this depth
+	}
+	n := 0
+	switch v.kind {
+	case List, Tuple:
+		for _, x := range v.Items() {
+			if n += 1 + weight(x, depth+1, limit-n); n > limit {
+				break
+			}
+		}
+	case Dict:
+		for i := range v.Map().entries {
+			if n += 1 + weight(v.Map().entries[i].Val, depth+1, limit-n); n > limit {
+				break
+			}
+		}
+	}
+	return n
+}
+
 // contains is Python's x in c.
 func contains(st *state, c, x Value) (bool, error) {
 	switch c.kind {
@@ -262,7 +296,11 @@ func contains(st *state, c, x Value) (bool, error) {
 		if !ok {
 			return false, nil
 		}
-		if err := st.spend(1); err != nil {
+		cost := 1
+		if v.kind == x.kind {
+			cost += weight(x, 0, st.steps)
+		}
+		if err := st.spend(cost); err != nil {
 			return false, err
 		}
 		if eq, err := equal(v, x, 0); eq || err != nil {

@@ -95,10 +95,34 @@ func (x *itemExpr) eval(st *state) (Value, error) {
 	if v.kind == Undefined {
 		return v, at(v.fail(), x.line)
 	}
+	if err := st.spend(lookupCost(v, k)); err != nil {
+		return v, err
+	}
 	if e, ok := item(v, k); ok {
 		return e, nil
 	}
 	return undefined(&undef{name: k}, v.kind), nil
+}
+
+// lookupCost returns the steps that v[k] takes beyond a fixed few: a dict is
+// searched for a key that is not a str, and a str is walked.
+func lookupCost(v, k Value) int {
+	switch {
+	case v.kind == Dict && k.kind != String:
+		return v.Map().Len()
+	case v.kind == String:
+		return walkCost(v)
+	}
+	return 0
+}
+
+// walkCost returns the steps of walking over the characters of v, if it is a
+// str that has to be walked to count them.
+func walkCost(v Value) int {
+	if v.kind != String || v.flag&strASCII != 0 {
+		return 0
+	}
+	return int(v.num >> 6)
 }
 
 // item is Jinja's obj[key]: the item, else for a str key the attribute.

@@ -48,13 +48,15 @@ func filterAttr(_ *state, x Value, a args) (Value, error) {
 	return undefined(&undef{name: b[0]}, x.kind), nil
 }
 
-func filterLength(_ *state, x Value, _ args) (Value, error) {
+func filterLength(st *state, x Value, _ args) (Value, error) {
+	if err := st.spend(walkCost(x)); err != nil {
+		return x, err
+	}
 	n := length(x)
 	if n < 0 {
 		return x, typeErr("object of type '%s' has no len()", typeName(x))
 	}
-	v := FromInt(int64(n))
-	return v, nil
+	return FromInt(int64(n)), nil
 }
 
 func filterFirst(_ *state, x Value, _ args) (Value, error) {

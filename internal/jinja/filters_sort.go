@@ -68,6 +68,15 @@ func keyItems(st *state, x Value, get getter) ([]keyed, error) {
 	return out, st.build(2 * valueSize * len(out))
 }
 
+// orderCost returns the steps of comparing v with a value like it, or some
+// number above limit.
+func orderCost(v Value, limit int) int {
+	if v.kind == String {
+		return int(v.num >> 6)
+	}
+	return weight(v, 0, limit)
+}
+
 // sortKeyed sorts stably, as Python does.
 func sortKeyed(st *state, ks []keyed, reverse bool) error {
 	var failed error
@@ -75,7 +84,7 @@ func sortKeyed(st *state, ks []keyed, reverse bool) error {
 		if failed != nil {
 			return 0
 		}
-		if failed = st.spend(1); failed != nil {
+		if failed = st.spend(1 + min(orderCost(a.key, st.steps), orderCost(b.key, st.steps))); failed != nil {
 			return 0
 		}
 		var c int
@@ -232,6 +241,9 @@ func extreme(st *state, x Value, a args, name string, sign int) (Value, error) {
 	}
 	best := ks[0]
 	for _, k := range ks[1:] {
+		if err := st.spend(1 + min(orderCost(k.key, st.steps), orderCost(best.key, st.steps))); err != nil {
+			return x, err
+		}
 		c, err := order(k.key, best.key)
 		if err != nil {
 			return x, err

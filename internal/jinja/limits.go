@@ -15,6 +15,7 @@ const (
 	maxIntDigits = 4300    // decimal digits of an int, as in Python
 	maxIntBits   = 14286   // bits of a result that may still have maxIntDigits
 	maxDepth     = 500     // nesting of a value that is compared or printed
+	maxKey       = 1000    // values inside a tuple that is a dict key
 	valueSize    = 24      // bytes of a Value, for Limits.Build
 )
 

@@ -166,6 +166,9 @@ func (l *loopState) method(st *state, name string, a args) (Value, bool, error) 
 	case "changed":
 		same := l.seen && len(l.changed) == len(a.pos)
 		for i := 0; same && i < len(a.pos); i++ {
+			if err := st.spend(weight(a.pos[i], 0, st.steps)); err != nil {
+				return Value{}, true, err
+			}
 			eq, err := equal(l.changed[i], a.pos[i], 0)
 			if err != nil {
 				return Value{}, true, err

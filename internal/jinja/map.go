@@ -102,6 +102,9 @@ func hashable(v Value) error {
 	case List, Dict, View:
 		return typeErr("unhashable type: '%s'", typeName(v))
 	case Tuple:
+		if weight(v, 0, maxKey) > maxKey {
+			return typeErr("a tuple used as a key is too large")
+		}
 		for _, x := range v.Items() {
 			if err := hashable(x); err != nil {
 				return err

@@ -36,6 +36,9 @@ func dictMethod(st *state, self Value, name string, a args) (Value, error) {
 		if err := hashable(b[0]); err != nil {
 			return self, err
 		}
+		if err := st.spend(lookupCost(self, b[0])); err != nil {
+			return self, err
+		}
 		if i := m.find(b[0]); i >= 0 {
 			return m.entries[i].Val, nil
 		}
@@ -99,6 +102,9 @@ func seqMethod(st *state, self Value, name string, a args) (Value, error) {
 	}
 	n := int64(0)
 	for i := from; i < to; i++ {
+		if err := st.spend(min(weight(items[i], 0, st.steps), weight(b[0], 0, st.steps))); err != nil {
+			return self, err
+		}
 		eq, err := equal(items[i], b[0], 0)
 		if err != nil {
 			return self, err

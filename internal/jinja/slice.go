@@ -2,6 +2,9 @@ package jinja
 
 // slice is Python's v[lo:hi:step]; each bound may be None.
 func slice(st *state, v, lo, hi, step Value) (Value, error) {
+	if err := st.spend(walkCost(v)); err != nil {
+		return v, err
+	}
 	n := length(v)
 	switch v.kind {
 	case Undefined, Missing:
