@@ -22,7 +22,6 @@ type TableConfig struct {
 // there, one of many parts of the table at a time.
 type Table struct {
 	cfg    TableConfig
-	pairs  int // how many blocks all slots may hold together
 	mul    uint64
 	slots  []atomic.Pointer[slot]
 	planes []atomic.Pointer[plane]

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -200,7 +201,7 @@ func (fp *filePool) pool() (*Pool, error) {
 	})
 	errs := []error{err}
 	if err != nil { // the replicas are checked all the same
-		p, _ = NewPool(PoolConfig{Name: "?" + fp.Name})
+		p, _ = NewPool(PoolConfig{Name: cmp.Or(fp.Name, "?")})
 	}
 	for _, fr := range fp.Replicas {
 		_, err := p.Add(ReplicaConfig(fr))

@@ -76,9 +76,9 @@ func (r *Replica) PrefillRate() float64 {
 		return v
 	}
 	if v := r.pool.speed.prefill.value(); v > 0 {
-		return v * r.weight
+		return v * r.Weight()
 	}
-	return r.config().PrefillRate * r.weight
+	return r.config().PrefillRate * r.Weight()
 }
 
 // StepTime returns the time the replica takes per output token of one

@@ -66,10 +66,10 @@ func (r *Replica) learnPrefill(pending int64, elapsed time.Duration) {
 	if !pool.mu.TryLock() {
 		return
 	}
-	pool.add(tokens/r.weight, seconds, belief{
+	pool.add(tokens/r.Weight(), seconds, belief{
 		start: 1.5 * r.StepTime().Seconds(), slope: 1 / r.config().PrefillRate, weight: trustConfig,
 	})
-	b := belief{start: pool.start, slope: pool.slope / r.weight, weight: trustPool}
+	b := belief{start: pool.start, slope: pool.slope / r.Weight(), weight: trustPool}
 	r.pool.speed.prefill.set(1 / pool.slope)
 	pool.mu.Unlock()
 	if !own.mu.TryLock() {

@@ -139,7 +139,7 @@ func TestReplaceKeepsWhatIsUnchanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, u := range urls {
-			if _, err := p.Add(registry.ReplicaConfig{URL: u}); err != nil {
+			if _, err := p.Add(registry.ReplicaConfig{URL: u, Zone: name + u}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -173,6 +173,16 @@ func TestReplaceKeepsWhatIsUnchanged(t *testing.T) {
 	}
 	if rs[0].Slot() == b.Slot() || rs[0].Pool() != big {
 		t.Errorf("the newcomer is in slot %d of %p, want another slot of %p", rs[0].Slot(), rs[0].Pool(), big)
+	}
+	moved := build("big", 0.5, "http://c")
+	if _, err := moved.Add(registry.ReplicaConfig{URL: "http://b", Zone: "elsewhere", Weight: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Replace(moved, build("new", 0)); err != nil {
+		t.Fatal(err)
+	}
+	if big.Replicas()[1] != b || b.Zone() != "elsewhere" || b.Weight() != 2 || b.Load().KV != 600 {
+		t.Errorf("zone %q, weight %v, load %+v after a change of zone and weight only", b.Zone(), b.Weight(), b.Load())
 	}
 	if _, ok := b.LeaseAt(registry.Claim{KV: 1}, t0); ok {
 		t.Error("600 of 500 held and one more granted: the new headroom is not in force")

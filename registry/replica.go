@@ -18,6 +18,10 @@ type ReplicaConfig struct {
 }
 
 func (c *ReplicaConfig) validate() error {
+	label := "replica"
+	if c.Name != "" {
+		label = fmt.Sprintf("replica %q", c.Name)
+	}
 	if c.Name == "" {
 		c.Name = c.URL
 	}
@@ -26,11 +30,11 @@ func (c *ReplicaConfig) validate() error {
 	}
 	var errs []error
 	if !(c.Weight > 0) || math.IsInf(c.Weight, 0) {
-		errs = append(errs, fmt.Errorf("replica %q: weight: expected a number above 0, got %v", c.Name, c.Weight))
+		errs = append(errs, fmt.Errorf("%s: weight: expected a number above 0, got %v", label, c.Weight))
 	}
 	if reason := badURL(c.URL); reason != "" {
 		// The address is not repeated: it may hold the credentials complained of.
-		errs = append(errs, fmt.Errorf("replica: url: %s", reason))
+		errs = append(errs, fmt.Errorf("%s: url: %s", label, reason))
 	}
 	return errors.Join(errs...)
 }
@@ -69,26 +73,33 @@ type Replica struct {
 	progress atomic.Int64  // when a token or a step was last seen, in Unix nanoseconds
 	slot     int
 	hash     uint64
-	weight   float64
+	traits   atomic.Pointer[traits]
 
-	name, url, zone string
-	target          *url.URL // url, parsed
-	pool            *Pool
-	generation      atomic.Uint64
-	adapters        adapters
-	mix             mix
-	line            line // from which speed.prefill is read
-	health          health
-	reporting       sync.Mutex // serialises Report
+	name, url  string
+	target     *url.URL // url, parsed
+	pool       *Pool
+	generation atomic.Uint64
+	adapters   adapters
+	mix        mix
+	line       line // from which speed.prefill is read
+	health     health
+	reporting  sync.Mutex // serialises Report
+}
+
+// traits are what a reload may change of a replica that stays.
+type traits struct {
+	zone   string
+	weight float64
 }
 
 func (p *Pool) newReplica(cfg ReplicaConfig, slot int) *Replica {
 	target, _ := url.Parse(cfg.URL) // validate has parsed it before
 	r := &Replica{
 		target: target,
-		name:   cfg.Name, url: cfg.URL, zone: cfg.Zone, weight: cfg.Weight,
+		name:   cfg.Name, url: cfg.URL,
 		pool: p, slot: slot, hash: hashName(cfg.Name),
 	}
+	r.traits.Store(&traits{zone: cfg.Zone, weight: cfg.Weight})
 	r.generation.Store(p.generations.Add(1))
 	r.setCapacity(int64(p.cfg.Load().KVTokens))
 	return r
@@ -116,10 +127,10 @@ func (r *Replica) URL() string { return r.url }
 func (r *Replica) Target() *url.URL { return r.target }
 
 // Zone returns where the replica runs, or empty.
-func (r *Replica) Zone() string { return r.zone }
+func (r *Replica) Zone() string { return r.traits.Load().zone }
 
 // Weight returns the replica's speed relative to others of its pool.
-func (r *Replica) Weight() float64 { return r.weight }
+func (r *Replica) Weight() float64 { return r.traits.Load().weight }
 
 // Slot returns the replica's small number in its pool, by which per-replica
 // arrays are indexed.

@@ -114,7 +114,8 @@ func (p *Pool) adopt(n *Pool) {
 	next := make([]*Replica, 0, len(wanted))
 	occupied := slices.Clone(old)
 	for _, w := range wanted {
-		if r := kept[w.name]; r != nil && r.url == w.url && r.zone == w.zone && r.weight == w.weight {
+		if r := kept[w.name]; r != nil && r.url == w.url {
+			r.traits.Store(w.traits.Load())
 			delete(kept, w.name)
 			full := r.capacity.Load()
 			if s := r.State(); s == nil || s.KVTokens == 0 {
@@ -124,7 +125,7 @@ func (p *Pool) adopt(n *Pool) {
 			next = append(next, r)
 			continue
 		}
-		rc := ReplicaConfig{Name: w.name, URL: w.url, Zone: w.zone, Weight: w.weight}
+		rc := ReplicaConfig{Name: w.name, URL: w.url, Zone: w.Zone(), Weight: w.Weight()}
 		r := p.newReplica(rc, freeSlot(occupied))
 		occupied = append(occupied, r)
 		next = append(next, r)
