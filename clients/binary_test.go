@@ -103,6 +103,15 @@ func TestBinaryMistakes(t *testing.T) {
 	check(t, err)
 	deadRedis := filepath.Join(t.TempDir(), "redis.yaml")
 	check(t, os.WriteFile(deadRedis, append(example, []byte("\nredis:\n  addresses:\n    - 127.0.0.1:1\n  policy: closed\n")...), 0o600))
+	noReplica := filepath.Join(t.TempDir(), "replica.yaml")
+	check(t, os.WriteFile(noReplica, []byte(`
+pools:
+  - {name: small, served: acme-8b, replicas: ["http://127.0.0.1:1"]}
+models:
+  - {name: gpt-fast, pool: small}
+tenants:
+  - {id: acme, keys: [9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]}
+`), 0o600))
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -111,6 +120,7 @@ func TestBinaryMistakes(t *testing.T) {
 		{"port taken", []string{"-addr", strings.TrimPrefix(taken, "http://")}, "address already in use"},
 		{"no such file", []string{"-config", "nowhere.yaml"}, "nowhere.yaml"},
 		{"Redis absent", []string{"-config", deadRedis, "-addr", "127.0.0.1:0"}, "cannot reach Redis at 127.0.0.1:1"},
+		{"replica absent", []string{"-config", noReplica, "-addr", "127.0.0.1:0"}, `no replica of pool "small" answers (http://127.0.0.1:1)`},
 		{"unknown flag", []string{"-nonsense"}, "nonsense"},
 		{"unknown command", []string{"start"}, `unexpected argument "start"`},
 	} {

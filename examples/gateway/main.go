@@ -39,6 +39,7 @@ func run(args []string) error {
 	addr := flags.String("addr", "", "address to listen on (default: the configuration's, else 127.0.0.1:8080)")
 	path := flags.String("config", "", "configuration file; without one, an embedded simulated fleet")
 	check := flags.Bool("check", false, "check the configuration and exit")
+	without := flags.Bool("without-replicas", false, "start even if a pool has no replica that answers")
 	verbose := flags.Bool("v", false, "log at debug level")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -63,7 +64,7 @@ func run(args []string) error {
 	if *path == "" {
 		return runDemo(ctx, or(*addr, "127.0.0.1:8080"), logger, stop)
 	}
-	return runConfig(ctx, *path, *addr, *check, logger, stop)
+	return runConfig(ctx, options{path: *path, addr: *addr, check: *check, without: *without}, logger, stop)
 }
 
 func or(a, b string) string {

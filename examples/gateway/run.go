@@ -40,17 +40,23 @@ func load(path string) (*config, parts, error) {
 	return c, p, m.err()
 }
 
-// runConfig serves what the file at path describes.
-func runConfig(ctx context.Context, path, addr string, check bool, logger *slog.Logger, stop <-chan os.Signal) error {
-	c, p, err := load(path)
+// options are the command line of a configured gateway.
+type options struct {
+	path, addr     string
+	check, without bool
+}
+
+// runConfig serves what a configuration file describes.
+func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan os.Signal) error {
+	c, p, err := load(o.path)
 	if err != nil {
 		return err
 	}
-	if check {
-		fmt.Printf("%s: %d pools, %d models, %d tenants: good\n", path, len(c.Pools), len(c.Models), len(c.Tenants))
+	if o.check {
+		fmt.Printf("%s: %d pools, %d models, %d tenants: good\n", o.path, len(c.Pools), len(c.Models), len(c.Tenants))
 		return nil
 	}
-	l, err := listen(or(addr, or(c.Listen, "127.0.0.1:8080")))
+	l, err := listen(or(o.addr, or(c.Listen, "127.0.0.1:8080")))
 	if err != nil {
 		return err
 	}
@@ -62,11 +68,16 @@ func runConfig(ctx context.Context, path, addr string, check bool, logger *slog.
 		}
 		defer adminListener.Close()
 	}
-	g := &gateway{path: path, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
+	g := &gateway{path: o.path, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
 	done, err := g.open(ctx, c, p)
 	defer done()
 	if err != nil {
 		return err
+	}
+	if !o.without {
+		if err := reach(ctx, p.pools, &p.config, logger); err != nil {
+			return err
+		}
 	}
 	s := server{handler: g.handler, public: newPublic(g.handler, logger), grace: c.Grace, logger: logger}
 	if s.grace == 0 {
@@ -81,7 +92,7 @@ func runConfig(ctx context.Context, path, addr string, check bool, logger *slog.
 	reloads, stopReloads := context.WithCancel(ctx)
 	defer stopReloads()
 	go g.reloadOn(reloads, hup)
-	logger.Info("serving", "address", l.Addr().String(), "config", path)
+	logger.Info("serving", "address", l.Addr().String(), "config", o.path)
 	return s.run(l, adminListener, c.TLS.Cert, c.TLS.Key, stop)
 }
 
