@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -11,23 +12,25 @@ import (
 func randomJSON(r *rand.Rand, depth int) string {
 	switch n := r.IntN(8); {
 	case n < 2 && depth < 3:
-		out := "["
+		var out strings.Builder
+		out.WriteString("[")
 		for i := range r.IntN(90 / (1 + 4*depth)) {
 			if i > 0 {
-				out += ","
+				out.WriteString(",")
 			}
-			out += randomJSON(r, depth+1)
+			out.WriteString(randomJSON(r, depth+1))
 		}
-		return out + "]"
+		return out.String() + "]"
 	case n < 5 && depth < 3:
-		out := "{"
+		var out strings.Builder
+		out.WriteString("{")
 		for i := range r.IntN(30 / (1 + 2*depth)) {
 			if i > 0 {
-				out += ","
+				out.WriteString(",")
 			}
-			out += fmt.Sprintf("%q:%s", fmt.Sprint("k", r.IntN(25)), randomJSON(r, depth+1))
+			out.WriteString(fmt.Sprintf("%q:%s", fmt.Sprint("k", r.IntN(25)), randomJSON(r, depth+1)))
 		}
-		return out + "}"
+		return out.String() + "}"
 	case n == 5:
 		return fmt.Sprint(r.Int64())
 	case n == 6:
