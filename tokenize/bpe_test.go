@@ -195,6 +195,9 @@ func TestGoldenTextsDecode(t *testing.T) {
 }
 
 func TestAppendDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("a sync.Pool drops entries at random under the race detector")
+	}
 	m := demoModel(t)
 	b := m.Tokenizer()
 	text := strings.Repeat("The server closes idle connections after 30s.\n<|im_end|> été 中文 ", 40)
