@@ -239,7 +239,7 @@ func (s *Server) completionPrompts(b *body) ([][]uint32, *apiError) {
 		return out, nil
 	}
 	for _, t := range texts {
-		out = append(out, s.cfg.Tokenize(nil, t))
+		out = append(out, s.cfg.TokenizePrompt(nil, t))
 	}
 	b.echoed = texts
 	return out, nil

@@ -174,7 +174,7 @@ func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
 	}
 	var ids []uint32
 	if b.Prompt != nil {
-		ids = s.cfg.Tokenize(nil, *b.Prompt)
+		ids = s.cfg.TokenizePrompt(nil, *b.Prompt)
 	} else {
 		text, err := s.cfg.Render(nil, b.Messages, b.Tools)
 		if err != nil {

@@ -26,6 +26,9 @@ type Config struct {
 
 	// Tokenize appends the token ids of text to dst. If nil, one id per 4 bytes.
 	Tokenize func(dst []uint32, text string) []uint32
+	// TokenizePrompt is Tokenize for the prompt of /v1/completions, to which an
+	// engine adds its special tokens. If nil, Tokenize.
+	TokenizePrompt func(dst []uint32, text string) []uint32
 	// Render appends the text of a chat prompt. The arguments are the request's
 	// messages and tools as they came. An error is the client's fault. If nil,
 	// a template of its own.
@@ -149,6 +152,9 @@ func (c Config) withDefaults() Config {
 	if c.Tokenize == nil {
 		c.Tokenize = fourBytes
 	}
+	if c.TokenizePrompt == nil {
+		c.TokenizePrompt = c.Tokenize
+	}
 	if c.Render == nil {
 		c.Render = renderChat
 	}
@@ -166,6 +172,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /v1/models", s.serveModels)
 	s.mux.HandleFunc("POST /v1/load_lora_adapter", s.serveLoad)
 	s.mux.HandleFunc("POST /v1/unload_lora_adapter", s.serveUnload)
+	s.mux.HandleFunc("POST /v1/chat/completions/render", s.serveRender)
 	s.mux.HandleFunc("POST /tokenize", s.serveTokenize)
 	s.mux.HandleFunc("GET /metrics", s.serveMetrics)
 	s.mux.HandleFunc("GET /health", s.serveHealth)

@@ -350,3 +350,24 @@ func TestRolePerChoice(t *testing.T) {
 		}
 	}
 }
+
+// A completion's prompt has special tokens that text alone has not.
+func TestTokenizePrompt(t *testing.T) {
+	word := func(dst []uint32, text string) []uint32 {
+		for range strings.Fields(text) {
+			dst = append(dst, 7)
+		}
+		return dst
+	}
+	_, hs := fast(t, sim.Config{Tokenize: word, TokenizePrompt: func(dst []uint32, text string) []uint32 { return word(append(dst, 1), text) }})
+	if body := readAll(t, post(t, hs.URL+"/v1/completions", `{"prompt":"one two","max_tokens":1}`)); !strings.Contains(body, `"prompt_tokens":3,`) {
+		t.Errorf("completion = %s, want 3 prompt tokens", body)
+	}
+	if body := readAll(t, post(t, hs.URL+"/tokenize", `{"prompt":"one two"}`)); !strings.Contains(body, `"tokens":[1,7,7]`) {
+		t.Errorf("tokenize = %s, want 1,7,7", body)
+	}
+	chat := readAll(t, post(t, hs.URL+"/v1/chat/completions", `{"messages":[{"role":"user","content":"one two"}],"max_tokens":1}`))
+	if !strings.Contains(chat, `"prompt_tokens":3,`) {
+		t.Errorf("chat = %s, want the 3 words of the template", chat)
+	}
+}

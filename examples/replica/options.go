@@ -134,6 +134,13 @@ func (o *options) config() (sim.Config, error) {
 		}
 		return ids
 	}
+	c.TokenizePrompt = func(dst []uint32, text string) []uint32 {
+		ids, err := m.AppendPrompt(dst, text)
+		if err != nil {
+			return dst
+		}
+		return ids
+	}
 	c.Render = func(dst []byte, messages, tools json.RawMessage) ([]byte, error) {
 		text, _, err := m.AppendText(dst, chat.Input{Messages: messages, Tools: tools})
 		return text, err
