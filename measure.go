@@ -74,7 +74,7 @@ func (q *request) encodeChat() (err error) {
 	in := chat.Input{
 		Messages: q.in.Messages, Tools: q.in.Tools, Documents: q.in.Documents, Kwargs: q.in.Kwargs,
 		AddGenerationPrompt: q.in.AddGenerationPrompt, ContinueFinalMessage: q.in.ContinueFinalMessage,
-		Now: q.arrived,
+		ReasoningEffort: q.in.ReasoningEffort(), Now: q.arrived,
 	}
 	m := q.pool.Tokenizer
 	if m == nil {
@@ -84,7 +84,8 @@ func (q *request) encodeChat() (err error) {
 	}
 	var info chat.Info
 	q.tokens, info, err = m.AppendChatInfo(q.tokens, in)
-	q.rec.Approximate = info.Approximate
+	special := q.in.AddSpecialTokens
+	q.rec.Approximate = info.Approximate || q.in.Truncate || special != nil && *special
 	return promptError("messages", err)
 }
 
@@ -94,7 +95,12 @@ func (q *request) encodePrompt(p openai.Prompt) (err error) {
 		return nil
 	}
 	if m := q.pool.Tokenizer; m != nil {
-		q.tokens, err = m.AppendPrompt(q.tokens, p.Text)
+		if s := q.in.AddSpecialTokens; s != nil && !*s {
+			q.tokens, err = m.Tokenizer().Append(q.tokens, p.Text)
+		} else {
+			q.tokens, err = m.AppendPrompt(q.tokens, p.Text)
+		}
+		q.rec.Approximate = q.rec.Approximate || q.in.Truncate
 		return promptError("prompt", err)
 	}
 	q.rec.Approximate = true

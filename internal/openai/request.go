@@ -99,6 +99,15 @@ func (r *Request) Field(name string) (Field, bool) {
 	return Field{}, false
 }
 
+// ReasoningEffort is reasoning_effort as text, empty if absent.
+func (r *Request) ReasoningEffort() string {
+	var s string
+	if len(r.Effort) == 0 || json.Unmarshal(r.Effort, &s) != nil {
+		return ""
+	}
+	return s
+}
+
 // Sequences is the number of sequences the engine will run: N for each prompt.
 func (r *Request) Sequences() int { return r.N * max(len(r.Prompts), 1) }
 
