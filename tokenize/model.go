@@ -23,6 +23,11 @@ type Config struct {
 	// MaxTokens is the largest number of ids a prompt or conversation may
 	// have, special ones included. If zero, any number.
 	MaxTokens int
+	// PostProcessor makes AppendPrompt add the tokens that the post-processor
+	// in tokenizer.json adds, and no others, whatever the tokenizer class.
+	// Engines on version 5 of Python's transformers library do so; those on
+	// version 4 follow the class, which is what false means.
+	PostProcessor bool
 	// CacheBytes is the memory, in bytes, for what conversations repeat; see
 	// Cache. If zero, 16 MiB; if negative, none.
 	CacheBytes int
@@ -72,6 +77,9 @@ func LoadWith(fsys fs.FS, cfg Config) (*Model, error) {
 	if cfg.CacheBytes >= 0 {
 		m.cache = NewCache(bpe, cmp.Or(cfg.CacheBytes, 16<<20))
 	}
+	if cfg.PostProcessor {
+		config.Class = ""
+	}
 	if m.before, m.after, err = config.around(bpe); err != nil {
 		return nil, err
 	}
@@ -101,7 +109,7 @@ func (m *Model) EOS() string { return m.eos }
 // encodes it: with the special tokens around it that the model's tokenizer
 // class adds. That is what Options.Special gives, except for the classes that
 // replace the file's post-processor by their own rule (add_bos_token and
-// add_eos_token in tokenizer_config.json).
+// add_eos_token in tokenizer_config.json); see Config.PostProcessor.
 func (m *Model) AppendPrompt(dst []uint32, text string) ([]uint32, error) {
 	return m.bpe.appendAround(dst, text, m.limits, &surround{before: m.before, after: m.after, cache: m.cache})
 }

@@ -89,6 +89,17 @@ func TestAppendPromptFollowsTheTokenizerClass(t *testing.T) {
 	}
 }
 
+func TestPostProcessorWinsWhereAskedTo(t *testing.T) {
+	m, err := tokenize.LoadWith(folder("tokenizer_config.json", `{"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>"}`),
+		tokenize.Config{PostProcessor: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := m.AppendPrompt(nil, "abc"); err != nil || !slices.Equal(got, []uint32{5, 7}) {
+		t.Errorf("AppendPrompt = %v, %v, want the post-processor's 5 7", got, err)
+	}
+}
+
 func TestLoadChoosesTheTemplate(t *testing.T) {
 	tests := []struct {
 		name, want string
