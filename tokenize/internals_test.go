@@ -108,24 +108,57 @@ func TestMinHeap(t *testing.T) {
 	}
 }
 
-// The two ways of merging must agree where both apply.
-func TestLongMergeAgreesWithShort(t *testing.T) {
+// naiveMerge looks at every pair again for each merge.
+func naiveMerge(ids []uint32, pairs *pairTable) []uint32 {
+	for {
+		best, at, made := none, -1, uint32(0)
+		for i := range len(ids) - 1 {
+			if rank, id := pairs.find(ids[i], ids[i+1]); rank < best {
+				best, at, made = rank, i, id
+			}
+		}
+		if at < 0 {
+			return ids
+		}
+		ids[at] = made
+		ids = slices.Delete(ids, at+1, at+2)
+	}
+}
+
+// Merges here make tokens that other merges make too, in no sensible order of
+// ranks, so that pairs of one rank come up at different times and places.
+func TestMergingAgreesWithANaiveWay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	for range 3000 {
-		table := newPairTable(0)
-		next := uint32(3)
-		for rank := range uint32(30) {
-			table.put(uint32(rng.IntN(int(next))), uint32(rng.IntN(int(next))), rank*7919%31, next)
-			next++
+	var m merger
+	for round := range 4000 {
+		pairs := newPairTable(0)
+		ids, most, first := 3+rng.IntN(12), 60, 4
+		if round%20 == 0 { // many ranks at once
+			ids, most, first = 40, 1500, 40
 		}
-		var m merger
-		for range 2 + rng.IntN(scanLimit-1) {
-			m.add(uint32(rng.IntN(3)))
+		for _, rank := range rng.Perm(5 + rng.IntN(most)) {
+			pairs.put(uint32(rng.IntN(ids)), uint32(rng.IntN(ids)), uint32(rank), uint32(rng.IntN(ids)))
 		}
-		short := m.mergeShort(nil, &table)
-		m.rankAll(&table)
-		if long := m.long.merge(nil, m.syms, &table); !slices.Equal(long, short) {
-			t.Fatalf("long merge = %v, short merge = %v", long, short)
+		n := 2 + rng.IntN(scanLimit-1)
+		if rng.IntN(2) == 0 {
+			n = scanLimit + 1 + rng.IntN(200)
+		}
+		word := make([]uint32, n)
+		m.reset()
+		for i := range word {
+			word[i] = uint32(rng.IntN(min(ids, first)))
+			m.add(word[i])
+		}
+		got := m.appendMerged(nil, &pairs)
+		want := naiveMerge(slices.Clone(word), &pairs)
+		if !slices.Equal(got, want) {
+			t.Fatalf("merging %v = %v, want %v", word, got, want)
+		}
+		if n <= scanLimit {
+			m.rankAll(&pairs)
+			if got := m.long.merge(nil, m.syms, &pairs); !slices.Equal(got, want) {
+				t.Fatalf("long merge of %v = %v, want %v", word, got, want)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package tokenize_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +96,54 @@ func TestNewBPERefusesMalformedFiles(t *testing.T) {
 	for _, data := range []string{"", "[]", "{}", `{"model": null}`, `{"model": {}} x`, tinyTokenizer[:len(tinyTokenizer)-1]} {
 		if _, err := tokenize.NewBPE([]byte(data)); err == nil {
 			t.Errorf("NewBPE(%.20q) succeeded", data)
+		}
+	}
+}
+
+func TestNewBPEReadsTheFamiliesForms(t *testing.T) {
+	const (
+		gemma = `"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "▁"},
+ "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false},`
+		llama = `"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+ "pre_tokenizer": null,`
+		post = `"post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel", "trim_offsets": false},
+  {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], "special_tokens": {"<s>": {"ids": [1]}}}]},`
+		pre = `"pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false},`
+	)
+	tests := []struct {
+		name, parts string
+		want        []uint32
+	}{
+		{"gemma", gemma, []uint32{3, 5, 1, 3}},
+		{"llama 2", llama, []uint32{5, 5, 1, 5}},
+		{"mistral with template", pre + post, []uint32{1, 5, 5, 1, 3}},
+		{"always", strings.Replace(pre, "first", "always", 1), []uint32{5, 5, 1, 5}},
+		{"never", strings.Replace(pre, "first", "never", 1), []uint32{3, 5, 1, 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			old := pre
+			if !strings.Contains(spm, old) {
+				t.Fatal("spm has another pre-tokenizer")
+			}
+			b := mustBPE(t, strings.Replace(spm, old, tt.parts, 1))
+			got, err := b.AppendWith(nil, "a a<s>a", tokenize.Options{Special: true})
+			if err != nil || !slices.Equal(got, tt.want) {
+				t.Errorf("AppendWith = %v, %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMetaspaceIsChecked(t *testing.T) {
+	for _, parts := range []string{
+		`"replacement": "▁", "prepend_scheme": "last"`,
+		`"replacement": "▁", "prepend_scheme": "first", "add_prefix_space": false`,
+		`"replacement": ""`, `"replacement": "ab"`, `"replacement": " "`,
+	} {
+		file := strings.Replace(spm, `"replacement": "▁", "prepend_scheme": "first", "split": false`, parts, 1)
+		if _, err := tokenize.NewBPE([]byte(file)); err == nil {
+			t.Errorf("NewBPE accepted a Metaspace with %s", parts)
 		}
 	}
 }
