@@ -116,9 +116,9 @@ func watch(t *testing.T, names ...string) (*fleet, *registry.Pool, *vllm.Watcher
 	return f, pool, &vllm.Watcher{Pool: pool, Transport: f}
 }
 
-// run runs the watcher for a while, calling steps in between, and checks that
+// run runs w for a while, calling steps in between, and checks that
 // Run returns at once and leaves nothing behind.
-func run(t *testing.T, w *vllm.Watcher, steps ...func()) {
+func run(t *testing.T, w interface{ Run(context.Context) }, steps ...func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
