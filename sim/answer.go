@@ -77,9 +77,6 @@ func (ch *choice) appendIDs(b []byte) []byte {
 	return appendIDs(b, ch.out[:ch.sent])
 }
 
-// id is the id of the i-th generated token.
-func (ch *choice) id(i int) uint32 { return ch.out[i] }
-
 // echo is the text of the choice's prompt.
 func (c *call) echo(ch *choice) string {
 	return c.req.echoed[ch.index/c.req.count()]

@@ -42,6 +42,7 @@ type choice struct {
 	begin   time.Time // of its first token
 
 	sent   int    // tokens handed to the client
+	shown  int    // of those, written; fewer with an interval
 	body   []byte // not streaming: the text so far
 	end    ending
 	reason Reason
@@ -106,6 +107,15 @@ func (c *call) cached() int {
 	n := 0
 	for i := range c.choices {
 		n += c.choices[i].cachedShare()
+	}
+	return n
+}
+
+// shown is the number of tokens written to the client.
+func (c *call) shown() int {
+	n := 0
+	for i := range c.choices {
+		n += c.choices[i].shown
 	}
 	return n
 }

@@ -28,7 +28,7 @@ func (s *Server) Restart() {
 	defer s.mu.Unlock()
 	s.stopLocked()
 	s.led.endAll(killed)
-	s.dead, s.hung, s.closed, s.asleep = false, false, false, false
+	s.dead, s.hung, s.closed, s.asleep, s.draining = false, false, false, false, false
 	s.met = newMeters(s.cfg.MaxModelLen)
 	clear(s.adapters)
 	s.order = nil
@@ -61,6 +61,21 @@ func (s *Server) Resume() {
 		return
 	}
 	s.kickLocked(time.Now())
+}
+
+// Drain is what SIGTERM does with a shutdown time-out: requests that run are
+// finished, later ones are answered as after Close, and /health stays 200.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draining = true
+}
+
+// Idle reports whether no request is in the engine.
+func (s *Server) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.eng.Idle()
 }
 
 // Sleep offloads the weights, as POST /sleep does: the cache is dropped, the

@@ -304,3 +304,32 @@ func TestSleep(t *testing.T) {
 		}
 	})
 }
+
+func TestDrain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *sim.Replica, c *http.Client) {
+		open, err := complete(t.Context(), c, `{"prompt":"a","max_tokens":50,"ignore_eos":true,"stream":true}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Drain()
+		if r.Idle() {
+			t.Error("idle with a request running")
+		}
+		late, err := complete(t.Context(), c, `{"prompt":"a","stream":true}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, _ := io.ReadAll(late.Body); string(b) != "data: [DONE]\n\n" {
+			t.Errorf("request to a draining replica = %q, want a bare [DONE]", b)
+		}
+		if status, _ := get(t, c, "/health"); status != 200 {
+			t.Errorf("health = %d while draining, want 200", status)
+		}
+		if b, err := io.ReadAll(open.Body); err != nil || contents(string(b)) != 50 {
+			t.Errorf("running request got %d tokens, %v, want all 50", contents(string(b)), err)
+		}
+		if !r.Idle() {
+			t.Error("not idle after the last request")
+		}
+	})
+}

@@ -38,6 +38,7 @@ type Config struct {
 	Natural func(prompt uint64) int
 
 	APIKey           string // protects the paths under /v1, as --api-key
+	StreamInterval   int    // tokens per stream event after the first, as --stream-interval; if zero, 1
 	HideCachedTokens bool   // as without --enable-prompt-tokens-details
 	ForceUsage       bool   // as with --enable-force-include-usage
 	NoRuntimeLoRA    bool   // the adapter routes answer 404
@@ -74,6 +75,7 @@ type Server struct {
 	epoch                   int // of the engine; steps of an earlier one are void
 	closed                  bool
 	asleep                  bool
+	draining                bool
 	hung                    bool
 	dead                    bool
 	onKill                  func()
@@ -317,7 +319,7 @@ func (s *Server) deliver(o Output, now time.Time) {
 func (s *Server) submit(c *call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || s.draining {
 		return errShutdown
 	}
 	if s.dead {

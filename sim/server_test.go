@@ -371,3 +371,24 @@ func TestTokenizePrompt(t *testing.T) {
 		t.Errorf("chat = %s, want the 3 words of the template", chat)
 	}
 }
+
+// With an interval the first token comes alone, the others in groups, and the
+// last event has the rest.
+func TestStreamInterval(t *testing.T) {
+	_, hs := fast(t, sim.Config{StreamInterval: 3})
+	body := words(readAll(t, post(t, hs.URL+"/v1/completions", `{"prompt":"a","max_tokens":9,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`)))
+	var texts, counts []string
+	for line := range strings.Lines(body) {
+		if _, after, ok := strings.Cut(line, `"text":"`); ok {
+			text, rest, _ := strings.Cut(after, `"`)
+			_, n, _ := strings.Cut(rest, `"completion_tokens":`)
+			texts, counts = append(texts, text), append(counts, strings.TrimRight(n, "}\n"))
+		}
+	}
+	if got := strings.Join(texts, " "); got != "_ ___ ___ __" {
+		t.Errorf("events hold %q, want 1, 3, 3 and 2 tokens", got)
+	}
+	if got := strings.Join(counts, " "); got != "1 4 7 9" {
+		t.Errorf("running counts are %q", got)
+	}
+}

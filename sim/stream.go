@@ -12,12 +12,13 @@ type stream struct {
 	c            *call
 	final, every bool // usage wanted at the end, in every event
 	details      bool // cached tokens in the final usage
+	interval     int  // tokens per event
 	buf          []byte
 	head         []byte // the fields all events share
 }
 
 func (s *Server) openStream(w http.ResponseWriter, c *call) *stream {
-	st := &stream{w: w, rc: http.NewResponseController(w), c: c, details: !s.cfg.HideCachedTokens}
+	st := &stream{w: w, rc: http.NewResponseController(w), c: c, details: !s.cfg.HideCachedTokens, interval: s.cfg.StreamInterval}
 	st.final, st.every = c.req.usage(s.cfg.ForceUsage)
 	object := "text_completion"
 	if c.req.chat {
@@ -44,30 +45,46 @@ func appendHead(dst []byte, c *call, object string) []byte {
 	return append(dst, `,"choices":[`...)
 }
 
-// token writes what one engine output of a choice makes visible.
+// token writes what one engine output of a choice makes visible; with an
+// interval, nothing until so many tokens have gathered.
 func (st *stream) token(ch *choice, ev event) error {
 	if ch.sent == 0 && st.c.req.chat {
 		if err := st.role(ch); err != nil {
 			return err
 		}
 	}
+	first := ch.sent == 0
+	if !ev.empty {
+		ch.sent++
+	}
+	if ev.reason == "" && !first && ch.sent-ch.shown < st.interval {
+		return nil
+	}
 	ch.reason = ev.reason
-	b := append(st.buf[:0], st.head...)
+	st.buf = st.appendEvent(append(st.buf[:0], st.head...), ch, first)
+	ch.shown = ch.sent
+	if err := st.write(); err != nil {
+		return err
+	}
+	st.c.entry.update(func(e *Received) { e.Sent = st.c.shown() })
+	return nil
+}
+
+// appendEvent appends the event that shows the choice's gathered tokens.
+func (st *stream) appendEvent(b []byte, ch *choice, first bool) []byte {
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(ch.index), 10)
 	if st.c.req.chat {
 		b = append(b, `,"delta":{"content":"`...)
 	} else {
 		b = append(b, `,"text":"`...)
-		if ch.sent == 0 && st.c.req.Echo {
+		if first && st.c.req.Echo {
 			quoted := appendString(nil, st.c.echo(ch))
 			b = append(b, quoted[1:len(quoted)-1]...)
 		}
 	}
-	first := ch.sent == 0
-	if !ev.empty {
-		b = ch.piece(b, ch.sent)
-		ch.sent++
+	for i := ch.shown; i < ch.sent; i++ {
+		b = ch.piece(b, i)
 	}
 	b = append(b, '"')
 	if st.c.req.chat {
@@ -80,22 +97,14 @@ func (st *stream) token(ch *choice, ev event) error {
 		b = st.promptIDs(b, ch, first)
 	}
 	b = append(b, `,"token_ids":`...)
-	if st.c.req.ReturnTokenIDs && !ev.empty {
-		b = append(b, '[')
-		b = strconv.AppendUint(b, uint64(ch.id(ch.sent-1)), 10)
-		b = append(b, ']')
+	if st.c.req.ReturnTokenIDs && ch.shown < ch.sent {
+		b = appendIDs(b, ch.out[ch.shown:ch.sent])
 	} else {
 		b = append(b, `null`...)
 	}
 	b = append(b, `}]`...)
 	b = st.running(b, ch)
-	b = append(b, '}')
-	st.buf = b
-	if err := st.write(); err != nil {
-		return err
-	}
-	st.c.entry.update(func(e *Received) { e.Sent = st.c.generated() })
-	return nil
+	return append(b, '}')
 }
 
 // appendReason appends the finish reason, and the stop reason where vLLM has one.

@@ -18,8 +18,8 @@
 //	curl -X POST 'http://127.0.0.1:9001/fault?rules=rate%3D0.1:reset@token%3D5'
 //	curl 'http://127.0.0.1:9001/stats'
 //
-// SIGTERM and SIGINT abort what runs and end the process, as vLLM does without
-// a shutdown time-out.
+// SIGTERM and SIGINT abort what runs and end the process; with
+// -shutdown-timeout, what runs may finish first, as with vLLM's flag.
 package main
 
 import (
@@ -91,6 +91,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	select {
 	case <-ctx.Done():
+		r.drain()
 		return nil
 	case err := <-r.failed:
 		return err
@@ -147,6 +148,19 @@ func (r *replica) start(f func() error) {
 			r.failed <- err
 		}
 	})
+}
+
+// drain lets what runs finish, for as long as it was told.
+func (r *replica) drain() {
+	r.srv.Drain()
+	over := time.After(r.opts.shutdown)
+	for !r.srv.Idle() {
+		select {
+		case <-over:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // close aborts what runs, gives the aborts a moment to reach the clients, and

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/expediterhq/expediter/sim"
 	"github.com/expediterhq/expediter/tokenize"
@@ -39,6 +40,7 @@ type options struct {
 	replay        string
 	topic         string
 	arrays        bool
+	shutdown      time.Duration
 }
 
 func parse(args []string) (options, error) {
@@ -62,6 +64,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.replay, "kv-replay", "", "address to replay KV events on, as ZeroMQ ROUTER")
 	fs.StringVar(&o.topic, "kv-topic", "", "topic of KV events")
 	fs.BoolVar(&o.arrays, "kv-arrays", false, "KV events in the encoding of vLLM up to 0.23")
+	fs.DurationVar(&o.shutdown, "shutdown-timeout", 0, "how long what runs may go on after SIGTERM")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -107,6 +110,9 @@ func (o *options) check() error {
 	}
 	if !(o.speed > 0) {
 		errs = append(errs, fmt.Errorf("-speed is %v, want more than 0", o.speed))
+	}
+	if o.shutdown < 0 {
+		errs = append(errs, fmt.Errorf("-shutdown-timeout is %v, want 0 or more", o.shutdown))
 	}
 	if o.replay != "" && o.events == "" {
 		errs = append(errs, errors.New("-kv-replay needs -kv-events"))

@@ -120,12 +120,43 @@ func TestTokenizerFlag(t *testing.T) {
 func TestBadFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{"-profile", "tpu"}, {"-speed", "0"}, {"-speed", "NaN"}, {"-kv", "3"}, {"-max-model-len", "99999999"}, {"-fault", "x"}, {"-model", ""},
-		{"-kv-replay", any}, {"extra"}, {"-tokenizer", "/nonexistent"}, {"-addr", "nowhere"}, {"-max-loras", "-1"},
+		{"-kv-replay", any}, {"extra"}, {"-tokenizer", "/nonexistent"}, {"-addr", "nowhere"}, {"-max-loras", "-1"}, {"-shutdown-timeout", "-1s"},
 	} {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := run(ctx, args, io.Discard); err == nil {
 			t.Errorf("%q is accepted", args)
+		}
+	}
+}
+
+// What runs at SIGTERM may finish within the time-out, and is aborted without.
+func TestShutdown(t *testing.T) {
+	for timeout, want := range map[string]string{"30s": `"finish_reason":"length"`, "0s": `"finish_reason":"abort"`} {
+		ctx, cancel := context.WithCancel(context.Background())
+		out, in := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			done <- run(ctx, []string{"-addr", any, "-speed", "20", "-shutdown-timeout", timeout}, in)
+			_ = in.Close()
+		}()
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, url, _ := strings.Cut(strings.TrimSpace(line), " on ")
+		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"hello","max_tokens":300,"ignore_eos":true,"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		b, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("time-out %s: %v, want %s in the end of\n%.300s", timeout, err, want, b[max(len(b)-300, 0):])
+		}
+		if err := <-done; err != nil {
+			t.Errorf("run = %v", err)
 		}
 	}
 }
