@@ -40,6 +40,7 @@ func openClient(t testing.TB, cfg redisquota.Config, o redis.UniversalOptions) *
 }
 
 func TestConformanceSingle(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	quotatest.Run(t, func(t *testing.T) quota.Store {
 		return open(t, redisquota.Config{}, server.Addr)
@@ -47,6 +48,7 @@ func TestConformanceSingle(t *testing.T) {
 }
 
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3)
 	quotatest.Run(t, func(t *testing.T) quota.Store {
 		return open(t, redisquota.Config{}, c.Addrs...)

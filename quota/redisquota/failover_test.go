@@ -18,6 +18,7 @@ import (
 // replica had not received is lost: those settlements are not charged, and at
 // most their tokens can be granted again.
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	set := redistest.StartSentinels(t)
 	o := redis.UniversalOptions{Addrs: set.Addrs, MasterName: set.Name}
 	cfg := redisquota.Config{Timeout: 200 * time.Millisecond}
@@ -110,6 +111,7 @@ func TestServerForgetsEverything(t *testing.T) {
 
 // One of three masters dies: tenants that live on the others do not notice.
 func TestClusterNodeDies(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, "--appendonly", "yes", "--appendfsync", "always")
 	s := open(t, redisquota.Config{Timeout: 200 * time.Millisecond}, cluster.Addrs...)
 	ctx := context.Background()

@@ -91,6 +91,7 @@ func TestKeysExpire(t *testing.T) {
 }
 
 func TestOneSlotPerTenant(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	s := open(t, redisquota.Config{}, cluster.Addrs...)
 	ctx := context.Background()

@@ -49,7 +49,7 @@ func (s *Store) startLanes(n, workers int) {
 // probeKey finds a key whose slot is in lane i of n.
 func (s *Store) probeKey(i, n int) string {
 	for k := 0; ; k++ {
-		if tag := "p" + strconv.Itoa(k); int(slot(tag))*n/slots == i {
+		if tag := "p" + strconv.Itoa(k); int(slot([]byte(tag)))*n/slots == i {
 			return s.cfg.Prefix + "{" + tag + "}:probe"
 		}
 	}
@@ -76,19 +76,25 @@ func (s *Store) send(o *op) error {
 // wait returns the answer to o. It ends with Config.Timeout, with ctx, or with
 // the store.
 func (s *Store) wait(ctx context.Context, o *op) reply {
-	timer := time.NewTimer(time.Until(o.until))
-	defer timer.Stop()
+	if o.timer == nil {
+		o.timer = time.NewTimer(time.Until(o.until))
+	} else {
+		o.timer.Reset(time.Until(o.until))
+	}
 	var err error
 	select {
 	case r := <-o.done:
+		o.timer.Stop()
+		s.ops.Put(o) // nobody else has it
 		return r
-	case <-timer.C:
+	case <-o.timer.C:
 		err = errLate
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-s.ctx.Done():
 		err = errClosed
 	}
+	o.timer.Stop()
 	o.gone.Store(true)
 	return reply{err: err}
 }
@@ -180,14 +186,15 @@ func (l *lane) attempt(ops []*op) (failed []*op, err error) {
 func (l *lane) pipeline(ctx context.Context, ops []*op, full bool) []*redis.Cmd {
 	pipe := l.s.client.Pipeline()
 	cmds := make([]*redis.Cmd, len(ops))
-	sent := map[*script]bool{}
 	for i, o := range ops {
-		if full && (!sent[o.script] || len(l.s.lanes) > 1) {
-			cmds[i] = pipe.Eval(ctx, o.script.src, o.keys, o.args...)
-			sent[o.script] = true
-		} else {
-			cmds[i] = pipe.EvalSha(ctx, o.script.sha, o.keys, o.args...)
+		args := o.args
+		if full {
+			args = append([]any{"eval", o.script.src}, args[2:]...)
 		}
+		cmds[i] = redis.NewCmd(ctx, args...)
+		cmds[i].SetFirstKeyPos(3)
+		// It is queued; the error of a pipeline that is being put together is nil.
+		_ = pipe.Process(ctx, cmds[i])
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		for _, c := range cmds {

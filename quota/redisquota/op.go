@@ -5,22 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/expediterhq/expediter/quota"
 )
 
-// op is one script call on its way to Redis.
+// op is one script call on its way to Redis. It is used again once its answer has
+// been received.
 type op struct {
 	script *script
-	keys   []string
 	slot   uint16
-	args   []any
+	args   []any // of the command
 	until  time.Time
 	gone   atomic.Bool // its caller has left: no need to send it
 	done   chan reply  // holds one
+	timer  *time.Timer
+
+	buf  []byte   // the arguments, one after the other
+	cuts []int    // where each ends
+	text []string // the same, cut; args point to them
 }
 
 // reply is the answer to an op, or the reason there is none.
@@ -59,10 +63,11 @@ func (r reply) parse() (verdict, error) {
 
 // limitError turns what a script said about r into what callers see.
 func (v verdict) limitError(r *quota.Reservation) error {
+	if v.Verdict == quota.OK {
+		return nil
+	}
 	e := &quota.LimitError{Verdict: v.Verdict, ID: r.ID, Cost: r.Cost, After: v.after}
 	switch v.Verdict {
-	case quota.OK:
-		return nil
 	case quota.OverQuota, quota.Never:
 		if v.window < 1 || v.window > len(r.Limit.Windows) {
 			return errors.New("redisquota: script named no window")
@@ -77,77 +82,127 @@ func (v verdict) limitError(r *quota.Reservation) error {
 	return e
 }
 
-func (s *Store) newOp(sc *script, tenant string, args []any) *op {
-	k, sl := keys(s.cfg.Prefix, tenant)
-	return &op{script: sc, keys: k, slot: sl, args: args, done: make(chan reply, 1)}
+// newOp begins a call of sc for the tenant.
+func (s *Store) newOp(sc *script, tenant string) *op {
+	o, _ := s.ops.Get().(*op)
+	if o == nil {
+		o = &op{done: make(chan reply, 1)}
+	}
+	o.script, o.buf, o.cuts = sc, o.buf[:0], o.cuts[:0]
+	o.gone.Store(false)
+	var from, to int
+	o.buf, from, to = appendKey(o.buf, s.cfg.Prefix, tenant, 'h')
+	o.slot = slot(o.buf[from:to])
+	o.cut()
+	o.buf, _, _ = appendKey(o.buf, s.cfg.Prefix, tenant, 'z')
+	o.cut()
+	return o
+}
+
+// cut ends an argument.
+func (o *op) cut() { o.cuts = append(o.cuts, len(o.buf)) }
+
+// add adds a whole argument.
+func (o *op) add(b string) {
+	o.buf = append(o.buf, b...)
+	o.cut()
+}
+
+// seal makes the command of what was added: one string holds all of it.
+func (s *Store) seal(o *op) *op {
+	all, from := string(o.buf), 0
+	o.text = o.text[:0]
+	for _, to := range o.cuts {
+		o.text = append(o.text, all[from:to])
+		from = to
+	}
+	o.args = append(o.args[:0], "evalsha", o.script.arg, 2, o.text[0], o.text[1], s.keep)
+	for i := 2; i < len(o.text); i++ {
+		o.args = append(o.args, &o.text[i])
+	}
+	return o
 }
 
 func (s *Store) reserveOp(r *quota.Reservation, token uint64) *op {
-	w := r.Limit.Windows
-	args := make([]any, 0, 5+2*len(w))
-	args = append(args, s.keep, string(s.claim(r, token, float64(r.Limit.Concurrency))))
-	args = appendFields(args, r)
-	for i := range w {
-		args = append(args, string(doubles(nil, w[i].Rate, float64(w[i].Burst))))
+	o := s.newOp(s.reserve, r.Tenant)
+	o.claim(r, token)
+	o.buf = appendDouble(o.buf, float64(r.Limit.Concurrency))
+	o.cut()
+	o.fields(r)
+	for i := range r.Limit.Windows {
+		w := &r.Limit.Windows[i]
+		o.buf = appendDouble(appendDouble(o.buf, w.Rate), float64(w.Burst))
+		o.cut()
 	}
-	return s.newOp(s.reserve, r.Tenant, args)
+	return s.seal(o)
 }
 
 // settleOp ends r; known says that an id Redis does not know is one it has
 // forgotten.
 func (s *Store) settleOp(r *quota.Reservation, used int64, known bool) *op {
+	o := s.newOp(s.settle, r.Tenant)
 	k := 0.0
 	if known {
 		k = 1
 	}
-	args := make([]any, 0, 5+2*len(r.Limit.Windows))
-	args = append(args, s.keep, string(doubles(nil, float64(used), k)))
-	return s.newOp(s.settle, r.Tenant, appendRates(appendFields(args, r), r))
+	o.buf = appendDouble(appendDouble(o.buf, float64(used)), k)
+	o.cut()
+	o.fields(r)
+	o.rates(r)
+	return s.seal(o)
 }
 
 func (s *Store) renewOp(r *quota.Reservation, token uint64) *op {
-	args := make([]any, 0, 5+2*len(r.Limit.Windows))
-	args = append(args, s.keep, string(s.claim(r, token)))
-	return s.newOp(s.renew, r.Tenant, appendRates(appendFields(args, r), r))
+	o := s.newOp(s.renew, r.Tenant)
+	o.claim(r, token)
+	o.cut()
+	o.fields(r)
+	o.rates(r)
+	return s.seal(o)
 }
 
-// claim is what r asks for, as the scripts read it.
-func (s *Store) claim(r *quota.Reservation, token uint64, more ...float64) []byte {
-	b := doubles(make([]byte, 0, 40), float64(r.Cost), float64(r.Used))
-	b = binary.BigEndian.AppendUint64(b, token)
-	return doubles(doubles(b, lease(r)), more...)
-}
-
-func doubles(b []byte, fs ...float64) []byte {
-	for _, f := range fs {
-		b = binary.BigEndian.AppendUint64(b, math.Float64bits(f))
+func (s *Store) balanceOp(tenant string) *op {
+	o := s.newOp(s.balance, tenant)
+	for _, a := range []string{"", "", "h", ""} {
+		o.add(a)
 	}
-	return b
+	return s.seal(o)
 }
 
-// appendFields adds the fields of r's windows in one string, and the fields that
-// the scripts read first.
-func appendFields(args []any, r *quota.Reservation) []any {
-	w := r.Limit.Windows
-	fields := make([]string, len(w))
-	for i := range w {
-		fields[i] = "w:" + escape(w[i].Name)
-	}
-	args = append(args, strings.Join(fields, " "), "h", "r:"+r.ID)
-	for _, f := range fields {
-		args = append(args, f)
-	}
-	return args
+// claim adds what r asks for; the argument is not ended.
+func (o *op) claim(r *quota.Reservation, token uint64) {
+	o.buf = appendDouble(appendDouble(o.buf, float64(r.Cost)), float64(r.Used))
+	o.buf = binary.BigEndian.AppendUint64(o.buf, token)
+	// The lease in microseconds, rounded up.
+	o.buf = appendDouble(o.buf, float64((r.Term()+time.Microsecond-1)/time.Microsecond))
 }
 
-func appendRates(args []any, r *quota.Reservation) []any {
+// fields adds the fields of r's windows in one argument, and the fields that the
+// scripts read first.
+func (o *op) fields(r *quota.Reservation) {
 	for i := range r.Limit.Windows {
-		args = append(args, string(doubles(nil, r.Limit.Windows[i].Rate)))
+		if i > 0 {
+			o.buf = append(o.buf, ' ')
+		}
+		o.buf = appendEscaped(append(o.buf, "w:"...), r.Limit.Windows[i].Name)
 	}
-	return args
+	o.cut()
+	o.add("h")
+	o.buf = append(o.buf, "r:"...)
+	o.add(r.ID)
+	for i := range r.Limit.Windows {
+		o.buf = appendEscaped(append(o.buf, "w:"...), r.Limit.Windows[i].Name)
+		o.cut()
+	}
 }
 
-// lease is r's term in microseconds, rounded up.
-func lease(r *quota.Reservation) float64 {
-	return float64((r.Term() + time.Microsecond - 1) / time.Microsecond)
+func (o *op) rates(r *quota.Reservation) {
+	for i := range r.Limit.Windows {
+		o.buf = appendDouble(o.buf, r.Limit.Windows[i].Rate)
+		o.cut()
+	}
+}
+
+func appendDouble(b []byte, f float64) []byte {
+	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 }

@@ -213,6 +213,7 @@ func holderReservation(id string) quota.Reservation {
 // and not before, though another gateway keeps serving the tenant, whose own
 // streams stay.
 func TestHolderKilled(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	l := &ledger{entries: map[string]*ledgerEntry{}}
 	dead := startChild(t, l, childTask{Name: "dead", Mode: "hold", Addr: server.Addr})

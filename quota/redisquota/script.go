@@ -11,7 +11,10 @@ import (
 var lua embed.FS
 
 // script is a Lua script and the name the server knows it by.
-type script struct{ src, sha string }
+type script struct {
+	src, sha string
+	arg      any // sha, as an argument
+}
 
 // newScript puts a script together: the common beginning, then the named file
 // with what it includes.
@@ -22,7 +25,8 @@ func newScript(name string) *script {
 	}
 	src := file("common") + body
 	sum := sha1.Sum([]byte(src))
-	return &script{src: src, sha: hex.EncodeToString(sum[:])}
+	sha := hex.EncodeToString(sum[:])
+	return &script{src: src, sha: sha, arg: sha}
 }
 
 func file(name string) string {

@@ -74,7 +74,7 @@ func TestScriptsRefuseWrongNumbers(t *testing.T) {
 	for sc, all := range map[*script][]args{s.reserve: reserve, s.renew: renew, s.settle: settle} {
 		for _, id := range []string{"r:1", "r:2"} {
 			for _, a := range all {
-				k, _ := keys(s.cfg.Prefix, "t")
+				k := keysOf(s, "t")
 				got, err := s.client.Eval(ctx, sc.src, k, s.keep, a.numbers, "w:w", "h", id, "w:w", a.window).Slice()
 				if err != nil || fmt.Sprint(got[0]) != "6" {
 					// A known id is answered before its windows are looked at.
@@ -100,17 +100,17 @@ func TestEscapeIsInjective(t *testing.T) {
 			if b >= 0 {
 				s += string([]byte{byte(b)})
 			}
-			e := escape(s)
+			e := escaped(s)
 			if old, ok := seen[e]; ok {
-				t.Fatalf("escape(%q) = escape(%q) = %q", s, old, e)
+				t.Fatalf("escaped(%q) = escaped(%q) = %q", s, old, e)
 			}
 			seen[e] = s
 			if back, err := url.PathUnescape(e); err != nil || back != s {
-				t.Fatalf("escape(%q) = %q, which reads as %q, %v", s, e, back, err)
+				t.Fatalf("escaped(%q) = %q, which reads as %q, %v", s, e, back, err)
 			}
 			for i := range len(e) {
 				if !safe(e[i]) && e[i] != '%' {
-					t.Fatalf("escape(%q) = %q", s, e)
+					t.Fatalf("escaped(%q) = %q", s, e)
 				}
 			}
 		}
@@ -121,8 +121,8 @@ func FuzzEscape(f *testing.F) {
 	f.Add("{a}", "a")
 	f.Add("%7B", "{")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if (escape(a) == escape(b)) != (a == b) {
-			t.Errorf("escape(%q) = %q, escape(%q) = %q", a, escape(a), b, escape(b))
+		if (escaped(a) == escaped(b)) != (a == b) {
+			t.Errorf("escaped(%q) = %q, escaped(%q) = %q", a, escaped(a), b, escaped(b))
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestServerClockSetBack(t *testing.T) {
 		follow bool
 	}{{30, false}, {7200, true}} {
 		tenant := fmt.Sprint(tt.ahead)
-		k, _ := keys(s.cfg.Prefix, tenant)
+		k := keysOf(s, tenant)
 		now, err := s.client.Time(ctx).Result()
 		if err != nil {
 			t.Fatal(err)
@@ -186,5 +186,27 @@ func TestShare(t *testing.T) {
 	r.Limit.Concurrency = 0
 	if got := s.share(&r).Limit.Concurrency; got != 0 {
 		t.Errorf("share of no cap = %d, want no cap", got)
+	}
+}
+
+func keysOf(s *Store, tenant string) []string { return s.balanceOp(tenant).text[:2] }
+
+func escaped(s string) string { return string(appendEscaped(nil, s)) }
+
+func doubles(b []byte, fs ...float64) []byte {
+	for _, f := range fs {
+		b = appendDouble(b, f)
+	}
+	return b
+}
+
+// The slots are those that Redis computes.
+func TestSlot(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartCluster(t, 1).Nodes[0]
+	for _, tag := range []string{"", "a", "123456789", "tacme", "t%7Bx%7D", "some longer tag with many letters"} {
+		if got, want := fmt.Sprint(":", slot([]byte(tag))), server.Do("CLUSTER", "KEYSLOT", tag); got != want {
+			t.Errorf("slot(%q) = %s, redis says %s", tag, got, want)
+		}
 	}
 }

@@ -23,7 +23,8 @@ const downFor = time.Second
 type Store struct {
 	client  redis.UniversalClient
 	cfg     Config
-	keep    int64 // Config.Keep in milliseconds
+	keep    any // Config.Keep in milliseconds
+	ops     sync.Pool
 	lanes   []*lane
 	local   *quota.Memory
 	backlog backlog
@@ -89,6 +90,7 @@ func (s *Store) Close() error {
 // Redis.
 func (s *Store) do(ctx context.Context, o *op) (v verdict, sent bool, err error) {
 	if err := s.send(o); err != nil {
+		s.ops.Put(o)
 		return verdict{}, false, err
 	}
 	v, err = s.wait(ctx, o).parse()
@@ -190,7 +192,7 @@ func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
 // which takes time in proportion to the reservations of the last minutes.
 func (s *Store) Balance(ctx context.Context, tenant string) (quota.Balance, error) {
 	for {
-		o := s.newOp(s.balance, tenant, []any{s.keep, "", "", "h", ""})
+		o := s.balanceOp(tenant)
 		if err := s.send(o); err != nil {
 			return quota.Balance{}, unavailable(err)
 		}

@@ -33,7 +33,7 @@ func TestManyLeasesEndAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Until(t, "all leases are over", 10*time.Second, func() bool {
-		k, _ := keys(s.cfg.Prefix, "t")
+		k := keysOf(s, "t")
 		last, err := s.client.ZRevRangeByScoreWithScores(ctx, k[1], &redis.ZRangeBy{Min: "0", Max: "3e15", Count: 1}).Result()
 		now, err2 := s.client.Time(ctx).Result()
 		return err == nil && err2 == nil && float64(now.UnixMicro()) > last[0].Score
@@ -63,7 +63,7 @@ func TestSettledIdsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k, _ := keys(s.cfg.Prefix, "t")
+	k := keysOf(s, "t")
 	if got, err := s.client.HLen(ctx, k[0]).Result(); err != nil || got != n+3 {
 		t.Fatalf("%d fields, %v; want one per id, the head, the window and one more", got, err)
 	}
