@@ -56,6 +56,11 @@ type Config struct {
 	// Negative: never; somebody else calls registry.Replica.Report.
 	Scrape time.Duration
 
+	// Parity is how often each replica of a pool with a Tokenizer is asked
+	// whether it counts the same tokens, beside when it joins and restarts.
+	// If zero, 10 min. Negative: never.
+	Parity time.Duration
+
 	// Logger takes warnings and errors; never a key, prompt or completion.
 	// If nil, slog.Default().
 	Logger *slog.Logger
@@ -78,7 +83,8 @@ type Pool struct {
 
 	// Tokenizer is the model's own tokenizer and chat template. If nil,
 	// prompts are measured by tokenize.ByteEstimate and every Record of the
-	// pool is marked Approximate.
+	// pool is marked Approximate. While a replica is known to count other
+	// tokens than it, Records are marked so, too.
 	Tokenizer *tokenize.Model
 
 	// MaxModelLen is the longest prompt plus output, in tokens. If zero, the

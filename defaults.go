@@ -32,6 +32,7 @@ func (c Config) withDefaults() Config {
 	c.Retry.Burst = or(c.Retry.Burst, 64)
 	c.Retry.Kills = or(c.Retry.Kills, 2)
 	c.Scrape = or(c.Scrape, time.Second)
+	c.Parity = or(c.Parity, 10*time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}

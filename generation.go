@@ -48,6 +48,7 @@ type pool struct {
 	outputs  *admission.Outputs
 	own      *admission.Controller     // the Admitter, where the Config brought none
 	freed    *atomic.Pointer[Admitter] // who hears of room that appears; one per registry.Pool
+	parity   *parity                   // whether the replicas count the same tokens; one per registry.Pool
 	stop     func()                    // ends what serves this pool in the background
 
 	mu    sync.Mutex
@@ -102,6 +103,7 @@ func newPool(pc Pool, rp *registry.Pool, before *pool) (*pool, error) {
 	if same {
 		p.outputs = before.outputs
 		p.freed = before.freed
+		p.parity = before.parity
 		p.Router = or(p.Router, before.Router)
 		if p.Prefix == nil {
 			p.Prefix = before.Prefix
@@ -133,7 +135,8 @@ func newPool(pc Pool, rp *registry.Pool, before *pool) (*pool, error) {
 }
 
 // serve starts what a pool needs in the background: news of room for its
-// line, and the watcher that reads its replicas' metrics.
+// line, the comparison of token ids, and the watcher that reads its replicas'
+// metrics.
 func (h *Handler) serve(g *generation, p *pool) {
 	p.freed = new(atomic.Pointer[Admitter])
 	freed := p.freed
@@ -145,6 +148,8 @@ func (h *Handler) serve(g *generation, p *pool) {
 	p.listen()
 	ctx, cancel := context.WithCancel(h.ctx)
 	p.stop = cancel
+	p.parity = &parity{ctx: ctx}
+	h.compare(g, p)
 	if g.Scrape < 0 {
 		return
 	}

@@ -86,6 +86,7 @@ func (h *Handler) adopt(g, old *generation) {
 				p.stop = before.stop
 				before.stop = nil
 				p.listen()
+				h.compare(g, p)
 				continue
 			}
 		}

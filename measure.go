@@ -78,15 +78,23 @@ func (q *request) encodeChat() (err error) {
 	}
 	m := q.pool.Tokenizer
 	if m == nil {
-		q.rec.Approximate = true
-		q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens, string(q.in.Messages)+string(q.in.Tools))
-		return err
+		return q.estimateChat()
 	}
 	var info chat.Info
 	q.tokens, info, err = m.AppendChatInfo(q.tokens, in)
+	differs := q.pool.parity.differs()
+	if err != nil && differs { // the engine's template may well take it
+		return q.estimateChat()
+	}
 	special := q.in.AddSpecialTokens
-	q.rec.Approximate = info.Approximate || q.in.Truncate || special != nil && *special
+	q.rec.Approximate = info.Approximate || differs || q.in.Truncate || special != nil && *special
 	return promptError("messages", err)
+}
+
+func (q *request) estimateChat() (err error) {
+	q.rec.Approximate = true
+	q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens[:0], string(q.in.Messages)+string(q.in.Tools))
+	return err
 }
 
 func (q *request) encodePrompt(p openai.Prompt) (err error) {
@@ -100,7 +108,7 @@ func (q *request) encodePrompt(p openai.Prompt) (err error) {
 		} else {
 			q.tokens, err = m.AppendPrompt(q.tokens, p.Text)
 		}
-		q.rec.Approximate = q.rec.Approximate || q.in.Truncate
+		q.rec.Approximate = q.rec.Approximate || q.pool.parity.differs() || q.in.Truncate
 		return promptError("prompt", err)
 	}
 	q.rec.Approximate = true

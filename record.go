@@ -27,7 +27,7 @@ type Record struct {
 	Predicted   int  // prompt tokens the prefix map expected to be cached on the chosen replica
 	Output      int  // generated tokens
 	Estimated   bool // Input or Output is the gateway's own count, not the engine's
-	Approximate bool // the pool's tokenizer is not the model's own
+	Approximate bool // what was counted before dispatch may not be the engine's count: no tokenizer, parts that are not text, or a replica that counts otherwise
 
 	Reserved int64 // priced tokens reserved before dispatch
 	Charged  int64 // priced tokens charged at settlement
