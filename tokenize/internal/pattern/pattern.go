@@ -71,7 +71,8 @@ func (m *Machine) Reset(n int) {
 	m.steps = stepsAtLeast + stepsPerByte*n
 }
 
-// Next returns the leftmost match of p in s at or after i. Where there is none
+// Next returns the leftmost match of p in s, which should be valid UTF-8, at or
+// after i. Where there is none
 // it returns len(s) twice. The text around s does not exist for it. The error,
 // if any, is ErrTooComplex; steps count from the last Reset.
 func (p *Pattern) Next(s string, i int, m *Machine) (start, end int, err error) {
@@ -150,7 +151,7 @@ func (m *Machine) back(s string) (pc int32, pos int) {
 	top := &m.stack[len(m.stack)-1]
 	if top.pos > top.least { // give back a rune of a run
 		top.pos--
-		for s[top.pos]&0xC0 == 0x80 {
+		for top.pos > top.least && s[top.pos]&0xC0 == 0x80 {
 			top.pos--
 		}
 	}
