@@ -39,6 +39,11 @@
 //	expediter_queue_free_tokens_per_second{pool}           rate at which room appears
 //	expediter_queue_tier_waiting{pool,tier}, expediter_queue_tier_tenants   tiers above 15 share "other"
 //
+// from what WatchParity was given:
+//
+//	expediter_tokenizer_parity{pool,replica}               1 if the replica's token ids are the gateway's, 0 if
+//	                                                       not; absent while unknown
+//
 // and from what WatchSink was given:
 //
 //	expediter_usage_written_total{sink}, expediter_usage_dropped_total, expediter_usage_waiting

@@ -38,6 +38,8 @@ type Metrics struct {
 
 	watchedPools *poolCollector // nil: none
 	watchedLines *lineCollector // nil: none
+
+	watchedParity *parityCollector // nil: none
 }
 
 // New returns a Metrics with a registry of its own.

@@ -5,9 +5,10 @@
 // names of every release since 2025. Watcher polls the replicas of one pool
 // and keeps their reported state, health and restarts current in package
 // registry. Parity compares the token ids that the gateway counts with those
-// that the replicas compute. Models and Version ask for what a replica serves. DecodeError
-// reads the engine's error bodies. NewTransport makes an HTTP transport that
-// fits the engine's habits and refuses addresses no replica may have.
+// that the replicas compute. Models and Version ask for what a replica
+// serves. DecodeError reads the engine's error bodies. NewTransport makes an
+// HTTP transport that fits the engine's habits and refuses addresses no
+// replica may have.
 //
 // A replica is untrusted input everywhere in this package: bodies are bounded
 // in bytes and time, numbers are clamped, redirects are not followed.

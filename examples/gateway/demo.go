@@ -78,6 +78,7 @@ func runDemo(ctx context.Context, addr string, logger *slog.Logger, stop <-chan 
 		return err
 	}
 	m.Watch(h.Pools, h.Lines)
+	m.WatchParity(h.Parity)
 	s := server{handler: h, public: newPublic(h, logger), grace: 10 * time.Second, logger: logger}
 	printDemo(l.Addr().String(), key)
 	return s.run(l, nil, "", "", stop)

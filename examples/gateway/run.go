@@ -136,6 +136,7 @@ func (g *gateway) open(ctx context.Context, c *config, p parts) (done func(), er
 	}
 	closers = append(closers, func() { g.handler.Close() })
 	g.metrics.Watch(g.handler.Pools, g.handler.Lines)
+	g.metrics.WatchParity(g.handler.Parity)
 	return done, nil
 }
 
