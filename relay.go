@@ -70,6 +70,9 @@ func (a *attempt) event(ev sse.Event) (end bool, err error) {
 	if !a.started && c.FirstToken() {
 		a.start(now)
 	}
+	if !a.started && len(a.out) > maxHeld {
+		return false, a.broken("The replica sent too much before its first token.", nil)
+	}
 	return false, nil
 }
 
@@ -95,6 +98,10 @@ func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 		a.rec.FinishReason = finishReason(f.Reason)
 	}
 }
+
+// maxHeld is how many bytes are held back before the first token. What comes
+// then is one chunk per choice that names the role.
+const maxHeld = 1 << 20
 
 // growBy is how many output tokens a lease grows by, per sequence, when an
 // answer turns out longer than was expected.

@@ -40,7 +40,8 @@ func (q *request) count() {
 	most := q.size.sequences * q.size.output
 	switch {
 	case u.known:
-		r.Input, r.Output, r.Cached = u.prompt, u.output, min(u.cached, u.prompt)
+		r.Input, r.Output = min(u.prompt, q.believable()), u.output
+		r.Cached = min(u.cached, r.Input)
 	case q.reached:
 		r.Output, r.Estimated = u.events, true
 	}
@@ -52,6 +53,16 @@ func (q *request) count() {
 		}
 		q.learn()
 	}
+}
+
+// believable is the most prompt tokens that a replica's usage is believed to
+// be right about: a replica is not trusted with a tenant's money. An estimate
+// may be far off, since images count many tokens.
+func (q *request) believable() int {
+	if q.rec.Approximate {
+		return 8*q.size.input + 1<<16
+	}
+	return 2*q.size.input + 1<<10
 }
 
 // learn tells the pool what the answer showed: how long answers are, and

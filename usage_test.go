@@ -2,6 +2,7 @@ package expediter_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -89,6 +90,33 @@ func TestStreamOptionsWithoutStream(t *testing.T) {
 			t.Errorf("the replica was sent %s", sent)
 		}
 	}
+}
+
+// TestUsageNotBelieved: a replica that claims absurd usage does not empty the
+// tenant's quota.
+func TestUsageNotBelieved(t *testing.T) {
+	claim := `{"choices":[],"usage":{"prompt_tokens":2000000000,"completion_tokens":2000000000,"prompt_tokens_details":{"cached_tokens":-5}}}`
+	h := open(t, option{front: events(roleChunk, contentChunk, finishChunk, claim, "[DONE]").front})
+	if status, body := h.chat(chatBody(true, 10, "hi")); status != 200 {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	r := h.records.wait(t, 1)[0]
+	if r.Output != 10 || r.Input > 100_000 || r.Cached != 0 || r.Charged != int64(r.Input+r.Output) {
+		t.Errorf("record = %+v, want the output limit and a bounded prompt", r)
+	}
+}
+
+// TestEndlessBeforeFirstToken: what is held back is bounded.
+func TestEndlessBeforeFirstToken(t *testing.T) {
+	bad := &failing{do: func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			sse(w, roleChunk)
+		}
+	}}
+	bad.on.Store(true)
+	h := open(t, option{front: func(_ int, next http.Handler) http.Handler { return bad.front(next) }})
+	resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 10, "hi"))
+	checkError(t, resp, readAll(t, resp), 502, "upstream_error", "", "before its first token")
 }
 
 // TestNoUsageFromReplica: D8. What the gateway counts itself is marked.
