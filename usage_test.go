@@ -116,7 +116,10 @@ func TestEndlessBeforeFirstToken(t *testing.T) {
 	bad.on.Store(true)
 	h := open(t, option{front: func(_ int, next http.Handler) http.Handler { return bad.front(next) }})
 	resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 10, "hi"))
-	checkError(t, resp, readAll(t, resp), 502, "upstream_error", "", "before its first token")
+	checkError(t, resp, readAll(t, resp), 502, "upstream_error", "", "")
+	if !strings.Contains(h.logs.String(), "too much before its first token") {
+		t.Errorf("log = %s", h.logs.String())
+	}
 }
 
 // TestNoUsageFromReplica: D8. What the gateway counts itself is marked.
