@@ -173,6 +173,22 @@ func BenchmarkNewBPE(b *testing.B) {
 	}
 }
 
+// BenchmarkLoad loads a whole packed model folder.
+func BenchmarkLoad(b *testing.B) {
+	for _, name := range goldenModels {
+		b.Run(name, func(b *testing.B) {
+			fsys := os.DirFS(filepath.Join(goldenDir(b), "tokenizers", name))
+			start := cpuTime()
+			for b.Loop() {
+				if _, err := tokenize.Load(fsys); err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportCPU(b, start)
+		})
+	}
+}
+
 // BenchmarkGunzip is the part of loading a packed file that is not ours.
 func BenchmarkGunzip(b *testing.B) {
 	packed, err := os.ReadFile(filepath.Join(goldenDir(b), "tokenizers", "qwen3", "tokenizer.json.gz"))
