@@ -17,7 +17,7 @@ import (
 	"github.com/expediterhq/expediter/tenant"
 )
 
-// TestHeadersToReplica: N1, N2, B5, F6. Only named headers reach the replica,
+// TestHeadersToReplica: only named headers reach the replica,
 // whatever the client nominates or sends.
 func TestHeadersToReplica(t *testing.T) {
 	for _, apiKey := range []string{"", "replica-secret"} {
@@ -36,7 +36,7 @@ func TestHeadersToReplica(t *testing.T) {
 		if apiKey != "" {
 			want["Authorization"] = true
 			if a := got.header.Get("Authorization"); a != "Bearer replica-secret" {
-				t.Errorf("Authorization = %q", a)
+				t.Errorf("Authorization = %q, want the pool's own key", a)
 			}
 		}
 		for name := range got.header {
@@ -73,7 +73,7 @@ func TestReplicaCompresses(t *testing.T) {
 	}
 }
 
-// TestControlFields: P8. Fields that steer the engine are dropped unless the
+// TestControlFields: fields that steer the engine are dropped unless the
 // tenant may use them.
 func TestControlFields(t *testing.T) {
 	fields := `"priority":-1,"cache_salt":"x","kv_transfer_params":{"remote_host":"10.0.0.1"},"vllm_xargs":{"a":1},"request_id":"r","data_parallel_rank":1`
@@ -96,6 +96,8 @@ func TestControlFields(t *testing.T) {
 	}
 }
 
+// TestPrefixIsolation: an isolated tenant's salt takes the place of the
+// client's.
 func TestPrefixIsolation(t *testing.T) {
 	script := whole(wholeAnswer)
 	h := open(t, option{front: script.front, tenant: func(tn *tenant.Tenant) { tn.IsolatePrefix = true }})
@@ -105,7 +107,8 @@ func TestPrefixIsolation(t *testing.T) {
 	}
 }
 
-// TestErrorUnder200: C8.
+// TestErrorUnder200: an error, or a whole answer, under status 200 is never
+// passed on as a stream; the client's own mistake stays a 400.
 func TestErrorUnder200(t *testing.T) {
 	for _, tc := range []struct {
 		body   string
@@ -126,7 +129,8 @@ func TestErrorUnder200(t *testing.T) {
 	}
 }
 
-// wrappers are what hosts put around a ResponseWriter.
+// unwrapOnly, flushOnly and neither are what hosts put around a
+// ResponseWriter.
 type unwrapOnly struct{ http.ResponseWriter }
 
 func (w unwrapOnly) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -144,7 +148,8 @@ func (w neither) Header() http.Header         { return w.w.Header() }
 func (w neither) Write(p []byte) (int, error) { return w.w.Write(p) }
 func (w neither) WriteHeader(s int)           { w.w.WriteHeader(s) }
 
-// TestUnderMiddleware: B2.
+// TestUnderMiddleware: events pass a host's writer one by one; where they
+// could not, nothing is generated.
 func TestUnderMiddleware(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -187,7 +192,7 @@ func TestUnderMiddleware(t *testing.T) {
 	}
 }
 
-// TestBrokenUnderRecoverAll: C3. A host's middleware that recovers from every
+// TestBrokenUnderRecoverAll: a host's middleware that recovers from every
 // panic does not turn a broken stream into a complete one.
 func TestBrokenUnderRecoverAll(t *testing.T) {
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2.0"} {
@@ -231,7 +236,8 @@ func (panicking) Score([]float64, *router.Request, []*registry.Replica) {
 	panic("scorer: index out of range")
 }
 
-// TestPanicStaysInRequest: G5.
+// TestPanicStaysInRequest: a scorer with a mistake in it costs its request
+// only, which is answered, recorded and not charged.
 func TestPanicStaysInRequest(t *testing.T) {
 	h := open(t, option{config: func(c *expediter.Config) {
 		c.Pools[0].Router = router.New(router.Config{Scorers: []router.Scorer{panicking{}}})
@@ -242,7 +248,7 @@ func TestPanicStaysInRequest(t *testing.T) {
 	}
 	for _, r := range h.records.wait(t, 3) {
 		if r.Status != expediter.StatusPanicked || r.Charged != 0 {
-			t.Errorf("record = %+v", r)
+			t.Errorf("record = %+v, want panicked and no charge", r)
 		}
 	}
 }
@@ -266,7 +272,7 @@ type sinkFunc func(*expediter.Record)
 
 func (f sinkFunc) Write(r *expediter.Record) { f(r) }
 
-// TestNameInNameOut: L1.
+// TestNameInNameOut: every answer names the model as the client did.
 func TestNameInNameOut(t *testing.T) {
 	h := open(t, option{
 		sim: func(c *sim.Config) { c.Adapters = map[string]string{"legal-v3": "/adapters/legal"} },
@@ -285,7 +291,7 @@ func TestNameInNameOut(t *testing.T) {
 	}
 }
 
-// TestLargePrompts: O12. The replica gets the exact document.
+// TestLargePrompts: the replica gets the exact document.
 func TestLargePrompts(t *testing.T) {
 	script := whole(wholeAnswer)
 	h := open(t, option{front: script.front, sim: func(c *sim.Config) { c.KVTokens = 4 << 20 }})

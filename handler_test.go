@@ -27,14 +27,14 @@ func TestChatWhole(t *testing.T) {
 	}
 	must(t, json.Unmarshal([]byte(body), &got))
 	if got.Model != "gpt-fast" || len(got.Choices) != 1 || got.Choices[0].Message.Content == "" || got.Choices[0].FinishReason != "length" {
-		t.Errorf("answer = %s", body)
+		t.Errorf("answer = %s, want one choice of gpt-fast that ended for its length", body)
 	}
 	if got.Usage.CompletionTokens != 12 {
 		t.Errorf("completion_tokens = %d, want 12", got.Usage.CompletionTokens)
 	}
 	r := h.records.wait(t, 1)[0]
 	if r.Status != expediter.StatusOK || r.Output != 12 || r.Input != got.Usage.PromptTokens || r.Attempts != 1 || r.Model != "gpt-fast" || r.Served != servedModel || r.FinishReason != "length" || r.EndedBy != expediter.ByEngine || r.HTTPStatus != 200 {
-		t.Errorf("record = %+v", r)
+		t.Errorf("record = %+v, want ok at the first attempt with 12 tokens", r)
 	}
 	if r.Charged != int64(r.Input+12) || r.Reserved < r.Charged {
 		t.Errorf("charged %d of %d reserved, want %d", r.Charged, r.Reserved, r.Input+12)
@@ -55,7 +55,7 @@ func TestChatStream(t *testing.T) {
 	}
 	events := strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
 	if got := events[len(events)-1]; got != "data: [DONE]" {
-		t.Errorf("last event = %q", got)
+		t.Errorf("last event = %q, want [DONE]", got)
 	}
 	content := 0
 	for _, e := range events[:len(events)-1] {
@@ -78,6 +78,6 @@ func TestChatStream(t *testing.T) {
 	}
 	r := h.records.wait(t, 1)[0]
 	if r.Status != expediter.StatusOK || !r.Stream || r.Output != 5 || r.Estimated || r.TTFT <= 0 || r.TPOT <= 0 {
-		t.Errorf("record = %+v", r)
+		t.Errorf("record = %+v, want ok, streamed, with 5 tokens and its times", r)
 	}
 }

@@ -266,10 +266,8 @@ func (h *house) checkRest() {
 		h.t.Errorf("quota at rest: %d slots and %d tokens reserved, want 0 and 0", b.Running, b.Reserved)
 	}
 	var charged int64
-	attempts := 0
 	for _, r := range h.records.all() {
 		charged += r.Charged
-		attempts += r.Attempts
 		if r.Status == "" || r.Charged < 0 || r.Output < 0 {
 			h.t.Errorf("record without a final state: %+v", r)
 		}

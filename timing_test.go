@@ -42,7 +42,7 @@ func hang(next http.Handler) http.Handler {
 	})
 }
 
-// TestFirstTokenTimeout: F4. The stalled attempt ends at the limit, the next
+// TestFirstTokenTimeout: the stalled attempt ends at the limit, the next
 // one answers, and there are two executions and one charge.
 func TestFirstTokenTimeout(t *testing.T) {
 	gone := make(chan time.Duration, 1)
@@ -81,12 +81,12 @@ func TestFirstTokenTimeout(t *testing.T) {
 		}
 		r := h.records.wait(t, 1)[0]
 		if r.Attempts != 2 || r.Status != expediter.StatusOK || r.Charged != int64(r.Input+3) {
-			t.Errorf("record = %+v", r)
+			t.Errorf("record = %+v, want ok at the second attempt, charged once", r)
 		}
 	})
 }
 
-// TestSilence: B11. A stream that falls silent ends at the limit.
+// TestSilence: a stream that falls silent ends at the limit.
 func TestSilence(t *testing.T) {
 	inMemory(t, option{
 		config: func(c *expediter.Config) { c.Timeouts.Silence = time.Second },
@@ -113,12 +113,12 @@ func TestSilence(t *testing.T) {
 			t.Errorf("ended after %v, want 1s", d)
 		}
 		if r := h.records.wait(t, 1)[0]; r.Status != expediter.StatusTruncated || r.Output != 2 || !r.Estimated {
-			t.Errorf("record = %+v", r)
+			t.Errorf("record = %+v, want truncated after 2 tokens, estimated", r)
 		}
 	})
 }
 
-// TestSlowStreamLives: B4. Neither a long stream nor one slower than the time
+// TestSlowStreamLives: neither a long stream nor one slower than the time
 // for headers is cut.
 func TestSlowStreamLives(t *testing.T) {
 	inMemory(t, option{
@@ -147,7 +147,7 @@ func TestSlowStreamLives(t *testing.T) {
 	})
 }
 
-// TestClientLeaves: E1, E2, E5, E7. In every phase the replica's connection
+// TestClientLeaves: in every phase the replica's connection
 // ends at once, and everything is given back.
 func TestClientLeaves(t *testing.T) {
 	for _, tc := range []struct {
@@ -192,14 +192,14 @@ func TestClientLeaves(t *testing.T) {
 				}
 				rec := h.records.wait(t, 1)[0]
 				if rec.Status != expediter.StatusCancelled || rec.HTTPStatus != 499 && tc.scripted == nil || rec.Charged != int64(rec.Input+rec.Output) {
-					t.Errorf("record = %+v", rec)
+					t.Errorf("record = %+v, want cancelled and charged for what was produced", rec)
 				}
 			})
 		})
 	}
 }
 
-// TestQueueDeadline: K5, E5. Requests in line are answered at their deadline,
+// TestQueueDeadline: requests in line are answered at their deadline,
 // those whose client leaves never reach a replica, and the rest are served
 // when room appears.
 func TestQueueDeadline(t *testing.T) {
@@ -232,7 +232,7 @@ func TestQueueDeadline(t *testing.T) {
 		}
 		recs := h.records.all()
 		if len(recs) != 2 || recs[0].Status != expediter.StatusRefused || recs[1].Status != expediter.StatusCancelled || recs[1].Charged != 0 {
-			t.Errorf("records = %+v", recs)
+			t.Errorf("records = %+v, want one refused and one cancelled without a charge", recs)
 		}
 		first.Body.Close()
 		synctest.Wait()
@@ -242,7 +242,7 @@ func TestQueueDeadline(t *testing.T) {
 	})
 }
 
-// TestDrain: Q1, Q7. Readiness goes first, short streams end well, long ones
+// TestDrain: readiness goes first, short streams end well, long ones
 // get an error event at the end of the grace period, new ones a 503.
 func TestDrain(t *testing.T) {
 	inMemory(t, option{sim: func(c *sim.Config) { c.Speed = 1 }}, func(t *testing.T, h *house) {
@@ -288,7 +288,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestPoison: F12. A request that took two replicas down is not given a third.
+// TestPoison: a request that took two replicas down is not given a third.
 func TestPoison(t *testing.T) {
 	inMemory(t, option{
 		replicas: 8,
@@ -330,7 +330,7 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// TestLargeAmongSmall: K1. Small requests overtake one that does not fit, but
+// TestLargeAmongSmall: small requests overtake one that does not fit, but
 // not for ever: room is kept for it, and it is served within its deadline.
 func TestLargeAmongSmall(t *testing.T) {
 	inMemory(t, option{

@@ -14,7 +14,7 @@ func runningUsage(n int) string {
 	return fmt.Sprintf(`{"id":"x","object":"chat.completion.chunk","model":"acme-8b","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"usage":{"prompt_tokens":7,"total_tokens":%d,"completion_tokens":%d}}`, 7+n, n)
 }
 
-// TestUsageShown: D1, D2, D9. The engine is always asked for usage; the
+// TestUsageShown: the engine is always asked for usage; the
 // client sees exactly what it asked for, as the engine wrote it.
 func TestUsageShown(t *testing.T) {
 	script := events(roleChunk, runningUsage(1), runningUsage(2), finishChunk, usageChunk, "[DONE]")
@@ -76,7 +76,7 @@ func TestOwnNamePassesBytes(t *testing.T) {
 	}
 }
 
-// TestStreamOptionsWithoutStream: D7. Nothing is injected into a request that
+// TestStreamOptionsWithoutStream: nothing is injected into a request that
 // is not streamed; the client's own mistake comes back as the engine's 400.
 func TestStreamOptionsWithoutStream(t *testing.T) {
 	script := whole(wholeAnswer)
@@ -122,7 +122,7 @@ func TestEndlessBeforeFirstToken(t *testing.T) {
 	}
 }
 
-// TestNoUsageFromReplica: D8. What the gateway counts itself is marked.
+// TestNoUsageFromReplica: what the gateway counts itself is marked.
 func TestNoUsageFromReplica(t *testing.T) {
 	list := []string{roleChunk}
 	for range 120 {
@@ -138,7 +138,7 @@ func TestNoUsageFromReplica(t *testing.T) {
 	}
 }
 
-// TestLimitInjected: I4, I5, I7. What is reserved is what the engine may
+// TestLimitInjected: what is reserved is what the engine may
 // produce, and the engine is told so.
 func TestLimitInjected(t *testing.T) {
 	script := whole(wholeAnswer)
@@ -171,8 +171,8 @@ func TestLimitInjected(t *testing.T) {
 				t.Errorf("the replica was sent %s, want %s", sent, tc.sent)
 			}
 			r := h.records.wait(t, n+1)[n]
-			if got := r.Reserved - int64(r.Reserved-tc.output); got != tc.output || r.Reserved < tc.output || r.Reserved > tc.output+50 {
-				t.Errorf("reserved %d, want the prompt and %d", r.Reserved, tc.output)
+			if r.Reserved <= tc.output || r.Reserved > tc.output+50 {
+				t.Errorf("reserved %d, want %d and a short prompt", r.Reserved, tc.output)
 			}
 		})
 	}
