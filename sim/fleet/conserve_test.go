@@ -15,6 +15,15 @@ import (
 	"github.com/expediterhq/expediter/sim"
 )
 
+// seeds is how many random fleets are tried: under the race detector, which
+// has no second goroutine to find here, a quarter.
+func seeds(n uint64) uint64 {
+	if Raced {
+		return n / 4
+	}
+	return n
+}
+
 // small is a replica that a handful of requests fill.
 func small(rnd *rand.Rand) sim.Profile {
 	return sim.Profile{
@@ -80,7 +89,7 @@ func troubled(seed uint64) (Config, *Trace) {
 // no lease, no place in a line, no reservation, no block.
 func TestConservation(t *testing.T) {
 	seen := Report{}
-	for seed := range uint64(40) {
+	for seed := range seeds(40) {
 		cfg, trace := troubled(seed)
 		w, err := newWorld(cfg.withDefaults(), trace)
 		if err != nil {
@@ -106,7 +115,7 @@ func TestConservation(t *testing.T) {
 		"finished": seen.Finished, "expired": seen.Expired, "over quota": seen.OverQuota, "full": seen.Full, "failed": seen.Failed,
 		"truncated": seen.Truncated, "retried": seen.Retried, "preempted": seen.Preemptions, "adapter loads": seen.Loads,
 	} {
-		if n == 0 {
+		if n == 0 && !Raced {
 			t.Errorf("no run had any request %s: the test does not cover it", name)
 		}
 	}
@@ -156,7 +165,7 @@ func checkRest(t *testing.T, seed uint64, w *world, r *Report) {
 
 // The same Config and Trace give the same Report, to the bit.
 func TestDeterminism(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range seeds(8) {
 		var reports []*Report
 		for range 2 {
 			cfg, trace := troubled(seed)
