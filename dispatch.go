@@ -79,7 +79,8 @@ func (q *request) pick() (bool, error) {
 }
 
 // overlap fills q.held with the prompt tokens that each slot holds already.
-// The last token of a prompt is always computed.
+// The last token of a prompt is always computed, and all of it where its log
+// probabilities are asked for.
 func (q *request) overlap() {
 	n := q.pool.replicas.Slots()
 	if cap(q.held) < n {
@@ -87,7 +88,7 @@ func (q *request) overlap() {
 	}
 	q.held = q.held[:n]
 	clear(q.held)
-	if len(q.blocks) == 0 {
+	if f, ok := q.in.Field("prompt_logprobs"); len(q.blocks) == 0 || ok && string(f.Value) != "null" {
 		return
 	}
 	q.pool.Prefix.Overlap(q.held, q.blocks)

@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"encoding/json"
 	"errors"
 	"hash/maphash"
 	"slices"
@@ -133,7 +134,11 @@ func (q *request) hash() {
 	if q.rec.Approximate && q.in.Multimodal {
 		return // the engine hashes what only it knows
 	}
-	seed := prefix.Seed(q.model.Adapter, q.salt())
+	salt := q.salt()
+	if f, ok := q.in.Field("cache_salt"); ok && salt == "" && q.allowed(f.Name) {
+		_ = json.Unmarshal(f.Value, &salt) // the engine refuses what is not a string
+	}
+	seed := prefix.Seed(q.model.Adapter, salt)
 	q.blocks = prefix.AppendBlocks(q.blocks, seed, q.tokens, q.pool.replicas.BlockSize())
 }
 
