@@ -41,7 +41,7 @@ func prepare(t testing.TB, args ...string) *Server {
 	Need(t)
 	port := freePort(t)
 	dir := dataDir(t)
-	base := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no", "--logfile", filepath.Join(dir, "log")}
+	base := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no", "--repl-diskless-sync-delay", "0", "--logfile", filepath.Join(dir, "log")}
 	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), t: t, dir: dir, port: port, args: append(base, args...)}
 	t.Cleanup(s.Kill)
 	return s

@@ -30,6 +30,11 @@
 // replication delay. Their Renew makes them held again, and their Settle charges
 // them in full. A settlement that was lost itself is not charged.
 //
+// Measured by this package's tests: a fail-over by Sentinel under 1,000
+// reservations a second, with master and replica on one machine, lost no token in
+// six runs (TestSentinelFailover); with replication held up while 3,200 tokens
+// were charged, 3,190 were granted beyond a budget of 20,000 (TestLostWrites).
+//
 // # When Redis is away
 //
 // Config.Policy says what happens, and has no default. After one failed attempt

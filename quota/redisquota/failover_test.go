@@ -2,7 +2,9 @@ package redisquota_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -155,4 +157,77 @@ func TestClusterNodeDies(t *testing.T) {
 			return s.Reserve(ctx, reservation(tenant, unique())) == nil
 		})
 	}
+}
+
+// Replication is held up before the master dies, so that writes are lost for
+// certain: no more than they is granted twice, and what still runs is held again.
+func TestLostWrites(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t)
+	wire := redistest.NewProxy(t, master.Addr)
+	host, port, _ := strings.Cut(wire.Addr, ":")
+	replica := redistest.Start(t, "--replicaof", host+" "+port)
+	redistest.Until(t, "the replica follows", 20*time.Second, func() bool {
+		return strings.Contains(replica.Do("INFO", "replication"), "master_link_status:up")
+	})
+	front := redistest.NewProxy(t, master.Addr)
+	s := open(t, redisquota.Config{}, front.Addr)
+	ctx := context.Background()
+	const budget = 20_000
+	limit := only(0, budget, 0)
+
+	l := startLoad(t, limit, s)
+	redistest.Until(t, "grants before", 10*time.Second, func() bool { return l.grants() > 300 })
+	redistest.Until(t, "the replica has some", 10*time.Second, func() bool { return balanceAt(t, replica.Addr).Charged > 1000 })
+	wire.Silence(true)
+	stream := quota.Reservation{ID: "stream", Tenant: "t", Limit: limit, Cost: 500}
+	if err := s.Reserve(ctx, stream); err != nil {
+		t.Fatal(err)
+	}
+	already := l.grants()
+	redistest.Until(t, "grants that are not replicated", 10*time.Second, func() bool { return l.grants() > already+300 })
+	l.end()
+	before := balance(t, s, "t")
+	master.Kill()
+	replica.Do("REPLICAOF", "NO", "ONE")
+	front.Target(replica.Addr)
+	front.Cut()
+	redistest.Until(t, "the replica serves", 10*time.Second, func() bool { return s.Renew(ctx, []quota.Reservation{stream}) == nil })
+	after := balance(t, s, "t")
+	lost := before.Charged - after.Charged
+	if after.Running < 1 || lost <= 0 {
+		t.Fatalf("before %+v, after %+v: want the stream held and some charges lost", before, after)
+	}
+
+	more := startLoad(t, limit, s)
+	redistest.Until(t, "the budget is used up", 60*time.Second, func() bool {
+		more.mu.Lock()
+		defer more.mu.Unlock()
+		return more.refused > 200
+	})
+	more.end()
+	if err := s.Settle(ctx, stream, 500); err != nil {
+		t.Fatal(err)
+	}
+	used := l.used + more.used + 500
+	end := balance(t, s, "t")
+	t.Logf("%d tokens lost, %d granted of %d", lost, used, budget)
+	if used > budget+lost {
+		t.Errorf("%d tokens used of %d, though only %d were lost", used, budget, lost)
+	}
+	if spent(end, "w") != float64(end.Charged+end.Reserved) || end.Charged > budget {
+		t.Errorf("at the end %+v", end)
+	}
+}
+
+// balanceAt is the tenant's balance at a server that may be a replica.
+func balanceAt(t *testing.T, addr string) quota.Balance {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	h, err := c.HGet(context.Background(), "expediter:quota:{tt}:h", "h").Result()
+	if err != nil || len(h) != 32 {
+		return quota.Balance{}
+	}
+	return quota.Balance{Charged: int64(math.Float64frombits(binary.BigEndian.Uint64([]byte(h))))}
 }

@@ -17,6 +17,7 @@ import (
 // until it is stopped, and keeps the books.
 type load struct {
 	t     *testing.T
+	name  string // begins its ids
 	limit quota.Limit
 	stop  chan struct{}
 	wg    sync.WaitGroup
@@ -35,7 +36,7 @@ const (
 )
 
 func startLoad(t *testing.T, limit quota.Limit, stores ...*redisquota.Store) *load {
-	l := &load{t: t, limit: limit, stop: make(chan struct{})}
+	l := &load{t: t, name: unique(), limit: limit, stop: make(chan struct{})}
 	for w := range 20 {
 		l.wg.Go(func() { l.work(w, stores[w%len(stores)]) })
 	}
@@ -51,7 +52,7 @@ func (l *load) work(w int, s *redisquota.Store) {
 			return
 		case <-tick.C:
 		}
-		r := quota.Reservation{ID: fmt.Sprint(w, "-", i), Tenant: "t", Limit: l.limit, Cost: loadCost}
+		r := quota.Reservation{ID: fmt.Sprint(l.name, "-", w, "-", i), Tenant: "t", Limit: l.limit, Cost: loadCost}
 		start := time.Now()
 		err := s.Reserve(context.Background(), r)
 		l.note(time.Since(start), err)
