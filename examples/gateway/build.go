@@ -92,7 +92,7 @@ func fromEnv(at, name string, m *mistakes) string {
 }
 
 func (p *parts) addTenants(c *config, m *mistakes) {
-	p.keyConf.Pepper = []byte(fromEnv("pepper_env", c.Pepper, m))
+	p.keyConf.Pepper = []byte(fromEnv("pepper_env", c.PepperEnv, m))
 	known := make(map[string]bool, len(c.Models))
 	for _, mc := range c.Models {
 		known[mc.Name] = true

@@ -9,20 +9,20 @@ import (
 
 // config is the configuration file. config.example.yaml explains each field.
 type config struct {
-	Listen   string         `yaml:"listen"`
-	Admin    string         `yaml:"admin"`
-	TLS      tlsConfig      `yaml:"tls"`
-	Grace    time.Duration  `yaml:"grace"`
-	Pools    []poolConfig   `yaml:"pools"`
-	Models   []modelConfig  `yaml:"models"`
-	Tenants  []tenantConfig `yaml:"tenants"`
-	Redis    redisConfig    `yaml:"redis"`
-	Usage    usageConfig    `yaml:"usage"`
-	Limits   limitsConfig   `yaml:"limits"`
-	Timeouts timeoutsConfig `yaml:"timeouts"`
-	Retry    retryConfig    `yaml:"retry"`
-	Scrape   time.Duration  `yaml:"scrape"`
-	Pepper   string         `yaml:"pepper_env"`
+	Listen    string         `yaml:"listen"`
+	Admin     string         `yaml:"admin"`
+	TLS       tlsConfig      `yaml:"tls"`
+	Grace     time.Duration  `yaml:"grace"`
+	Pools     []poolConfig   `yaml:"pools"`
+	Models    []modelConfig  `yaml:"models"`
+	Tenants   []tenantConfig `yaml:"tenants"`
+	Redis     redisConfig    `yaml:"redis"`
+	Usage     usageConfig    `yaml:"usage"`
+	Limits    limitsConfig   `yaml:"limits"`
+	Timeouts  timeoutsConfig `yaml:"timeouts"`
+	Retry     retryConfig    `yaml:"retry"`
+	Scrape    time.Duration  `yaml:"scrape"`
+	PepperEnv string         `yaml:"pepper_env"`
 }
 
 type tlsConfig struct {

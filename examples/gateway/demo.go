@@ -94,10 +94,8 @@ func (f *fleet) start(model *tokenize.Model) (c expediter.Config, names metrics.
 		}
 		pools = append(pools, pool)
 		names.Pools = append(names.Pools, dp.name)
-		length := 0
 		for i := range dp.replicas {
 			s := sim.NewServer(demoReplica(dp.served, dp.profile(), dp.adapters, model))
-			length = demoContext
 			url, err := f.serve(s)
 			if err != nil {
 				return c, names, err
@@ -106,7 +104,7 @@ func (f *fleet) start(model *tokenize.Model) (c expediter.Config, names metrics.
 				return c, names, err
 			}
 		}
-		c.Pools = append(c.Pools, expediter.Pool{Name: dp.name, Served: dp.served, Tokenizer: model, MaxModelLen: length, TTFT: dp.ttft})
+		c.Pools = append(c.Pools, expediter.Pool{Name: dp.name, Served: dp.served, Tokenizer: model, MaxModelLen: demoContext, TTFT: dp.ttft})
 		for _, name := range append([]string{dp.served}, dp.aliases...) {
 			c.Models = append(c.Models, expediter.Model{Name: name, Pool: dp.name})
 		}
@@ -168,17 +166,17 @@ func (f *fleet) close() {
 }
 
 func printDemo(addr, key string) {
-	chat := func(model, rest string) string {
-		return fmt.Sprintf(`curl%s http://%s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{"model":"%s","max_tokens":48,%s"messages":[{"role":"user","content":"What does an expediter do in a kitchen?"}]}'`,
-			map[bool]string{true: " -N", false: ""}[rest != ""], addr, key, model, rest)
+	chat := func(curl, model, rest string) string {
+		return fmt.Sprintf(`%s http://%s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{"model":"%s","max_tokens":48,%s"messages":[{"role":"user","content":"What does an expediter do in a kitchen?"}]}'`,
+			curl, addr, key, model, rest)
 	}
 	fmt.Printf("expediter on http://%s in front of a simulated fleet: 2 x 70B, 3 x 8B, 2 x 8B with LoRA adapters.\n", addr)
 	fmt.Printf("The replicas time, cache and queue as vLLM on A100s would; the text they write is made up.\n\n")
-	fmt.Println(chat("gpt-fast", `"stream":true,`))
+	fmt.Println(chat("curl -N", "gpt-fast", `"stream":true,`))
 	fmt.Println()
-	fmt.Println(chat("gpt-best", ""))
+	fmt.Println(chat("curl", "gpt-best", ""))
 	fmt.Println()
-	fmt.Println(chat("legal", ""))
+	fmt.Println(chat("curl", "legal", ""))
 	fmt.Println()
 	fmt.Printf("curl http://%s/v1/models -H 'Authorization: Bearer %s'\n\n", addr, key)
 	fmt.Printf("Metrics: http://%s/metrics    Stop: Ctrl-C\n", addr)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		fmt.Printf("%s: %d pools, %d models, %d tenants: good\n", o.path, len(c.Pools), len(c.Models), len(c.Tenants))
 		return nil
 	}
-	l, err := listen(or(o.addr, or(c.Listen, "127.0.0.1:8080")))
+	l, err := listen(cmp.Or(o.addr, c.Listen, "127.0.0.1:8080"))
 	if err != nil {
 		return err
 	}
@@ -163,9 +164,10 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 	}
 }
 
-// reload swaps in what the file says now: pools, models, tenants and limits.
-// Listeners, Redis and the usage file stay as they were opened. On an error
-// nothing changes.
+// reload swaps in what the file says: pools, models, tenants and limits.
+// Listeners, Redis, the pepper and the usage file stay as they were opened. A
+// file with a mistake changes nothing; where a later step fails, the error
+// says which ones are done.
 func (g *gateway) reload() error {
 	_, p, err := load(g.path)
 	if err != nil {

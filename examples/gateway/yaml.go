@@ -8,7 +8,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
 )
 
 // node is a YAML value with the line it stands on: a scalar, a list or a map.
@@ -16,7 +15,6 @@ type node struct {
 	line   int
 	kind   kind
 	text   string // of a scalar, without quotes
-	quoted bool
 	list   []*node
 	fields []field // of a map, in order
 }
@@ -96,10 +94,8 @@ func convert(n ast.Node) (*node, error) {
 		}
 	case *ast.StringNode:
 		out.kind, out.text = scalar, v.Value
-		t := v.GetToken().Type
-		out.quoted = t == token.SingleQuoteType || t == token.DoubleQuoteType
 	case *ast.LiteralNode:
-		out.kind, out.text, out.quoted = scalar, v.Value.Value, true
+		out.kind, out.text = scalar, v.Value.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		out.kind, out.text = scalar, n.GetToken().Value
 	default:
