@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"unicode/utf8"
 
 	"github.com/expediterhq/expediter/tokenize"
@@ -35,7 +34,8 @@ type output struct {
 	Error string          `json:"error,omitempty"`
 }
 
-func run(args []string, in io.Reader, out io.Writer, usage *os.File) error {
+// run reads lines from in and writes one to out for each; help goes to usage.
+func run(args []string, in io.Reader, out, usage io.Writer) error {
 	s, err := parse(args, usage)
 	if err != nil {
 		return err

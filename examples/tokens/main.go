@@ -15,8 +15,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -42,7 +44,7 @@ type settings struct {
 	now     time.Time
 }
 
-func parse(args []string, usage *os.File) (settings, error) {
+func parse(args []string, usage io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("tokens", flag.ContinueOnError)
 	flags.SetOutput(usage)
@@ -56,7 +58,7 @@ func parse(args []string, usage *os.File) (settings, error) {
 		return s, err
 	}
 	if s.special && s.prompt || s.chat && (s.special || s.prompt) {
-		return s, fmt.Errorf("-special, -prompt and -chat exclude each other")
+		return s, errors.New("-special, -prompt and -chat exclude each other")
 	}
 	if *now != "" {
 		t, err := time.Parse(time.RFC3339, *now)
