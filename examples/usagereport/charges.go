@@ -11,9 +11,9 @@ import (
 	"github.com/expediterhq/expediter/quota/redisquota"
 )
 
-// Balance compares what a tenant's records say was charged with what the
-// quota store charged.
-type Balance struct {
+// charge is what a tenant's records say was charged beside what the quota
+// store charged.
+type charge struct {
 	Tenant     string `json:"tenant"`
 	Recorded   int64  `json:"recorded"` // priced tokens, by the records
 	Charged    int64  `json:"charged"`  // priced tokens, by the store
@@ -43,7 +43,7 @@ func dial(at string) (redis.UniversalClient, error) {
 }
 
 // compare asks the store for the charges of every tenant in the report.
-func (rep *Report) compare(ctx context.Context, at, prefix string) error {
+func (r *result) compare(ctx context.Context, at, prefix string) error {
 	client, err := dial(at)
 	if err != nil {
 		return err
@@ -57,7 +57,7 @@ func (rep *Report) compare(ctx context.Context, at, prefix string) error {
 	defer store.Close()
 	recorded := make(map[string]int64)
 	var tenants []string
-	for _, row := range rep.Rows { // sorted by tenant
+	for _, row := range r.Rows { // sorted by tenant
 		if _, known := recorded[row.Tenant]; !known {
 			tenants = append(tenants, row.Tenant)
 		}
@@ -68,15 +68,15 @@ func (rep *Report) compare(ctx context.Context, at, prefix string) error {
 		if err != nil {
 			return err
 		}
-		rep.Charges = append(rep.Charges, Balance{
+		r.Charges = append(r.Charges, charge{
 			Tenant: t, Recorded: recorded[t], Charged: b.Charged, Difference: b.Charged - recorded[t], Running: b.Running})
 	}
 	return nil
 }
 
 // differs reports whether some tenant's charges differ from its records.
-func (rep *Report) differs() bool {
-	for _, b := range rep.Charges {
+func (r *result) differs() bool {
+	for _, b := range r.Charges {
 		if b.Difference != 0 {
 			return true
 		}

@@ -74,11 +74,11 @@ func TestJSONAndPeriod(t *testing.T) {
 		f.Close()
 	}
 	out, errOut, code := report(t, "-json", "-from", "2026-11-02", "-to", "2026-11-03T12:00:01Z", name, name)
-	var rep Report
+	var rep result
 	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 0 {
 		t.Fatalf("code %d, %s, %v: %s", code, errOut, err, out)
 	}
-	want := []Row{
+	want := []row{
 		{Tenant: "acme", Model: "llama", Requests: 2, OK: 2, Input: 2000, Cached: 1024, Output: 200, Charged: 2200},
 		{Tenant: "acme", Model: "sql", Requests: 2, Input: 100, Output: 10, Estimated: 2, Charged: 110},
 	}
@@ -149,11 +149,11 @@ func TestCharges(t *testing.T) {
 	}
 	settle(t, store, "beta", "b2", 100, 7) // its record is missing
 	out, errOut, code = report(t, "-json", "-redis", "redis://"+server.Addr, "-prefix", "test:", name)
-	var rep Report
+	var rep result
 	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 3 {
 		t.Fatalf("code %d, %s, %v: %s", code, errOut, err, out)
 	}
-	want := []Balance{{Tenant: "acme", Recorded: 1155, Charged: 1155}, {Tenant: "beta", Recorded: 110, Charged: 117, Difference: 7}}
+	want := []charge{{Tenant: "acme", Recorded: 1155, Charged: 1155}, {Tenant: "beta", Recorded: 110, Charged: 117, Difference: 7}}
 	if len(rep.Charges) != 2 || rep.Charges[0] != want[0] || rep.Charges[1] != want[1] {
 		t.Errorf("charges %+v, want %+v", rep.Charges, want)
 	}

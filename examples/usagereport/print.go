@@ -7,35 +7,35 @@ import (
 	"text/tabwriter"
 )
 
-func (rep *Report) printJSON(w io.Writer) error {
+func (r *result) printJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	return enc.Encode(rep)
+	return enc.Encode(r)
 }
 
-func (rep *Report) print(w io.Writer) error {
+func (r *result) print(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "tenant\tmodel\trequests\tok\tinput\tcached\toutput\testimated\tcharged\t")
-	line := func(r *Row, tenant, model string) {
+	line := func(x *row, tenant, model string) {
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t\n",
-			tenant, model, r.Requests, r.OK, r.Input, r.Cached, r.Output, r.Estimated, r.Charged)
+			tenant, model, x.Requests, x.OK, x.Input, x.Cached, x.Output, x.Estimated, x.Charged)
 	}
-	for i := range rep.Rows {
-		line(&rep.Rows[i], clean(rep.Rows[i].Tenant), clean(rep.Rows[i].Model))
+	for i := range r.Rows {
+		line(&r.Rows[i], clean(r.Rows[i].Tenant), clean(r.Rows[i].Model))
 	}
-	line(&rep.Total, "total", "")
-	if rep.Torn > 0 {
-		fmt.Fprintf(tw, "\n%d lines break off: a gateway was killed while writing them.\n", rep.Torn)
+	line(&r.Total, "total", "")
+	if r.Torn > 0 {
+		fmt.Fprintf(tw, "\n%d lines break off: a gateway was killed while writing them.\n", r.Torn)
 	}
-	if rep.Bad > 0 {
-		fmt.Fprintf(tw, "\n%d entries of the stream are no records.\n", rep.Bad)
+	if r.Bad > 0 {
+		fmt.Fprintf(tw, "\n%d entries of the stream are no records.\n", r.Bad)
 	}
-	if len(rep.Charges) > 0 {
+	if len(r.Charges) > 0 {
 		fmt.Fprintln(tw, "\ntenant\trecorded\tcharged\tdifference\trunning\t")
-		for _, b := range rep.Charges {
+		for _, b := range r.Charges {
 			fmt.Fprintf(tw, "%s\t%d\t%d\t%+d\t%d\t\n", clean(b.Tenant), b.Recorded, b.Charged, b.Difference, b.Running)
 		}
-		if rep.differs() {
+		if r.differs() {
 			fmt.Fprintln(tw, differenceNote)
 		}
 	}

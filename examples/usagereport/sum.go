@@ -14,8 +14,8 @@ import (
 	"github.com/expediterhq/expediter/usage"
 )
 
-// Row is the sum of one tenant's requests for one model.
-type Row struct {
+// row is the sum of one tenant's requests for one model.
+type row struct {
 	Tenant    string `json:"tenant"`
 	Model     string `json:"model"`
 	Requests  int    `json:"requests"`
@@ -27,7 +27,7 @@ type Row struct {
 	Charged   int64  `json:"charged"`   // priced tokens
 }
 
-func (r *Row) add(rec *expediter.Record) {
+func (r *row) add(rec *expediter.Record) {
 	r.Requests++
 	if rec.Status == expediter.StatusOK {
 		r.OK++
@@ -41,14 +41,14 @@ func (r *Row) add(rec *expediter.Record) {
 	r.Charged += rec.Charged
 }
 
-// Report is what the program prints.
-type Report struct {
-	Rows    []Row     `json:"rows"`
-	Total   Row       `json:"total"`  // of all tenants and models
-	Torn    int       `json:"torn"`   // lines that break off
-	Copies  int       `json:"copies"` // entries of the stream that came twice
-	Bad     int       `json:"bad"`    // entries of the stream that are no records
-	Charges []Balance `json:"charges,omitempty"`
+// result is what the program prints.
+type result struct {
+	Rows    []row    `json:"rows"`
+	Total   row      `json:"total"`  // of all tenants and models
+	Torn    int      `json:"torn"`   // lines that break off
+	Copies  int      `json:"copies"` // entries of the stream that came twice
+	Bad     int      `json:"bad"`    // entries of the stream that are no records
+	Charges []charge `json:"charges,omitempty"`
 }
 
 // period is a span of arrival times; a zero end is open.
@@ -61,8 +61,8 @@ func (p period) holds(t time.Time) bool {
 // summer adds up the records that fall into a period.
 type summer struct {
 	in   period
-	rows map[[2]string]*Row
-	rep  Report
+	rows map[[2]string]*row
+	rep  result
 }
 
 func (s *summer) add(rec expediter.Record) error {
@@ -70,30 +70,30 @@ func (s *summer) add(rec expediter.Record) error {
 		return nil
 	}
 	key := [2]string{rec.Tenant, rec.Model}
-	row := s.rows[key]
-	if row == nil {
-		row = &Row{Tenant: rec.Tenant, Model: rec.Model}
-		s.rows[key] = row
+	r := s.rows[key]
+	if r == nil {
+		r = &row{Tenant: rec.Tenant, Model: rec.Model}
+		s.rows[key] = r
 	}
-	row.add(&rec)
+	r.add(&rec)
 	s.rep.Total.add(&rec)
 	return nil
 }
 
 // report returns the sums, sorted by tenant and model.
-func (s *summer) report() *Report {
-	for row := range maps.Values(s.rows) {
-		s.rep.Rows = append(s.rep.Rows, *row)
+func (s *summer) report() *result {
+	for r := range maps.Values(s.rows) {
+		s.rep.Rows = append(s.rep.Rows, *r)
 	}
-	slices.SortFunc(s.rep.Rows, func(a, b Row) int {
+	slices.SortFunc(s.rep.Rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Model, b.Model))
 	})
 	return &s.rep
 }
 
 // sum adds up the records of the files and, if o names one, of the stream.
-func sum(ctx context.Context, o options) (*Report, error) {
-	s := &summer{in: o.in, rows: make(map[[2]string]*Row)}
+func sum(ctx context.Context, o options) (*result, error) {
+	s := &summer{in: o.in, rows: make(map[[2]string]*row)}
 	for _, name := range o.files {
 		scanned, err := scanFile(name, s.add)
 		if err != nil {
