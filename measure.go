@@ -54,7 +54,6 @@ func (q *request) countInput() error {
 			return err
 		}
 		s.input, s.longest = len(q.tokens), len(q.tokens)
-		q.hash()
 		return nil
 	}
 	for i, p := range q.in.Prompts {
@@ -82,7 +81,12 @@ func (q *request) encodeChat() (err error) {
 		return q.estimateChat()
 	}
 	var info chat.Info
-	q.tokens, info, err = m.AppendChatInfo(q.tokens, in)
+	q.tokens, q.blocks, info, err = m.AppendChatBlocks(q.tokens, q.blocks, in, tokenize.Blocks{
+		Append: prefix.AppendBlocks, Seed: q.seed(), Size: q.pool.replicas.BlockSize(),
+	})
+	if q.in.Multimodal {
+		q.blocks = q.blocks[:0] // the engine hashes what only it knows
+	}
 	differs := q.pool.parity.differs()
 	if err != nil && differs { // the engine's template may well take it
 		return q.estimateChat()
@@ -94,7 +98,11 @@ func (q *request) encodeChat() (err error) {
 
 func (q *request) estimateChat() (err error) {
 	q.rec.Approximate = true
+	q.blocks = q.blocks[:0]
 	q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens[:0], string(q.in.Messages)+string(q.in.Tools))
+	if !q.in.Multimodal {
+		q.hash()
+	}
 	return err
 }
 
@@ -131,15 +139,17 @@ func promptError(param string, err error) error {
 
 // hash fills in the block hashes of the prompt in q.tokens.
 func (q *request) hash() {
-	if q.rec.Approximate && q.in.Multimodal {
-		return // the engine hashes what only it knows
-	}
+	q.blocks = prefix.AppendBlocks(q.blocks, q.seed(), q.tokens, q.pool.replicas.BlockSize())
+}
+
+// seed is the root of the prompt's chain of block hashes: adapters, and
+// tenants or callers that asked for it, share none with others.
+func (q *request) seed() uint64 {
 	salt := q.salt()
 	if f, ok := q.in.Field("cache_salt"); ok && salt == "" && q.allowed(f.Name) {
 		_ = json.Unmarshal(f.Value, &salt) // the engine refuses what is not a string
 	}
-	seed := prefix.Seed(q.model.Adapter, salt)
-	q.blocks = prefix.AppendBlocks(q.blocks, seed, q.tokens, q.pool.replicas.BlockSize())
+	return prefix.Seed(q.model.Adapter, salt)
 }
 
 // salt separates the prefix cache of a tenant that asked for it.
