@@ -63,7 +63,9 @@ func (a *attempt) event(ev sse.Event) (end bool, err error) {
 		return false, a.broken("The replica aborted the request.", nil)
 	}
 	now := time.Now()
-	a.dog.progress(now)
+	if a.started { // the wait for the first token is for a token, not for a sign of life
+		a.dog.progress(now)
+	}
 	a.replica.Progress(now)
 	a.note(c, now)
 	a.show(ev, c)
