@@ -66,7 +66,7 @@ func (c *Controller) pause() {
 func (c *Controller) tryLocked(it *Item) bool {
 	v := it.Value.(*waiter)
 	v.trying, it.busy = true, true
-	keep := it.Keep != nil && !v.kept && c.line.Kept() == it
+	keep := it.Keep != nil && !v.kept && c.line.kept() == it
 	v.kept = v.kept || keep
 	c.mu.Unlock()
 	ok, o := v.call(keep)

@@ -41,8 +41,8 @@ func (l *Line) consider(it *Item, now time.Time) {
 	}
 }
 
-// Kept is the item that room is kept for, or nil. There is at most one.
-func (l *Line) Kept() *Item { return l.keep.item }
+// kept is the item that room is kept for, or nil. There is at most one.
+func (l *Line) kept() *Item { return l.keep.item }
 
 // allows reports whether an item may be tried while room is kept for another:
 // that other itself, higher tiers, and what the backfill leaves.

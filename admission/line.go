@@ -203,6 +203,3 @@ func (l *Line) grant(started *tier, cost float64) {
 		}
 	}
 }
-
-// head is the item that is first in the tier's order.
-func (tr *tier) head() *Item { return tr.active[0].items[0] }

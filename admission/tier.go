@@ -27,27 +27,29 @@ type tenant struct {
 	tokens  int
 }
 
-// add puts an item into the tenant's order; it reports whether the tenant
-// had none.
-func (t *tenant) add(it *Item) bool {
+// place is the index of an item in the tenant's order, or where it belongs.
+func (t *tenant) place(it *Item) int {
 	i, _ := slices.BinarySearchFunc(t.items, it, func(a, b *Item) int {
 		if a.before(b) {
 			return -1
 		}
 		return 1
 	})
+	return i
+}
+
+// add puts an item into the tenant's order; it reports whether the tenant
+// had none.
+func (t *tenant) add(it *Item) bool {
+	i := t.place(it)
 	t.items = slices.Insert(t.items, i, it)
 	t.tokens += it.Tokens
 	return len(t.items) == 1
 }
 
+// remove takes out an item that is there.
 func (t *tenant) remove(it *Item) {
-	i, _ := slices.BinarySearchFunc(t.items, it, func(a, b *Item) int {
-		if a.before(b) {
-			return -1
-		}
-		return 1
-	})
+	i := t.place(it)
 	t.items = slices.Delete(t.items, i, i+1)
 	t.tokens -= it.Tokens
 }
@@ -74,6 +76,9 @@ func (tr *tier) take(t *tenant) {
 	i := slices.Index(tr.active, t)
 	tr.active = slices.Delete(tr.active, i, i+1)
 }
+
+// head is the item that is first in the tier's order. There must be one.
+func (tr *tier) head() *Item { return tr.active[0].items[0] }
 
 // floor is the counter that a tenant is lifted to when it begins to wait: it
 // cannot have saved up from a time when it wanted nothing.
