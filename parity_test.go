@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,23 +45,24 @@ func (h *house) served(text string) expediter.Record {
 func TestParity(t *testing.T) {
 	var odd atomic.Bool
 	odd.Store(true)
-	var other *sim.Server
 	o := tokenized(option{replicas: 2})
+	other := sync.OnceValue(func() *sim.Server { // made inside the bubble
+		c := sim.Config{Model: servedModel}
+		o.sim(&c)
+		c.Render = func(dst []byte, _, _ json.RawMessage) ([]byte, error) { return append(dst, "<|im_start|>bot"...), nil }
+		return sim.NewServer(c)
+	})
 	o.front = func(i int, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if i == 1 && odd.Load() && asksTokens(r) {
-				other.ServeHTTP(w, r)
+				other().ServeHTTP(w, r)
 				return
 			}
 			next.ServeHTTP(w, r)
 		})
 	}
 	inMemory(t, o, func(t *testing.T, h *house) {
-		c := sim.Config{Model: servedModel}
-		o.sim(&c)
-		c.Render = func(dst []byte, _, _ json.RawMessage) ([]byte, error) { return append(dst, "<|im_start|>bot"...), nil }
-		other = sim.NewServer(c)
-		defer other.Close()
+		defer func() { other().Close() }()
 		time.Sleep(2 * time.Second)
 		if got := h.agreement(); len(got) != 2 || !got["r0"] || got["r1"] {
 			t.Fatalf("agreement = %v, want r0 and not r1", got)
