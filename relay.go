@@ -33,7 +33,9 @@ func (a *attempt) relay(body io.Reader) error {
 				return err
 			}
 			if end {
-				return a.complete()
+				err := a.complete()
+				a.drain(body)
+				return err
 			}
 		}
 		if a.started && len(a.out) > 0 && !sc.Buffered() {
@@ -49,18 +51,18 @@ func (a *attempt) relay(body io.Reader) error {
 func (a *attempt) event(ev sse.Event) (end bool, err error) {
 	c := &a.chunk
 	if err := c.Parse(ev.Data); err != nil {
-		return false, a.broken("The replica sent an event that is not JSON.", err)
+		return false, replicaFault("The replica sent an event that is not JSON.", err)
 	}
 	switch {
 	case c.Done:
 		if !a.finished() {
-			return false, a.broken("The replica ended the stream without a finish reason.", nil)
+			return false, replicaFault("The replica ended the stream without a finish reason.", nil)
 		}
 		return true, nil
 	case c.Error:
 		return false, a.streamError(ev)
 	case aborted(c):
-		return false, a.broken("The replica aborted the request.", nil)
+		return false, replicaFault("The replica aborted the request.", nil)
 	}
 	now := time.Now()
 	if a.started { // the wait for the first token is for a token, not for a sign of life
@@ -73,7 +75,7 @@ func (a *attempt) event(ev sse.Event) (end bool, err error) {
 		a.start(now)
 	}
 	if !a.started && len(a.out) > maxHeld {
-		return false, a.broken("The replica sent too much before its first token.", nil)
+		return false, replicaFault("The replica sent too much before its first token.", nil)
 	}
 	return false, nil
 }
@@ -184,6 +186,22 @@ func (a *attempt) complete() error {
 	return a.flush()
 }
 
+// drainTime is how long the end of a complete answer is waited for.
+const drainTime = 100 * time.Millisecond
+
+// drain reads on to the end of an answer that is complete, since a connection
+// is kept for the next request only if its body was read to the end. Engines
+// send that end by itself, after [DONE].
+func (a *attempt) drain(body io.Reader) {
+	a.dog.expect(drainTime, errSilence)
+	var rest [512]byte
+	for range 4 {
+		if _, err := body.Read(rest[:]); err != nil {
+			return // the end, or a connection that cannot be kept
+		}
+	}
+}
+
 // ended deals with a stream that stops without [DONE].
 func (a *attempt) ended(err error) error {
 	if errors.Is(err, io.EOF) && a.finished() {
@@ -191,7 +209,7 @@ func (a *attempt) ended(err error) error {
 	}
 	var large *sse.TooLargeError
 	if errors.As(err, &large) {
-		return a.broken("The replica sent an event above the limit.", err)
+		return replicaFault("The replica sent an event above the limit.", err)
 	}
 	if errors.Is(err, io.EOF) || a.ctx.Err() == nil {
 		f := replicaFault("The connection to the replica broke.", err)
@@ -200,8 +218,6 @@ func (a *attempt) ended(err error) error {
 	}
 	return a.lost(err)
 }
-
-func (a *attempt) broken(message string, cause error) error { return replicaFault(message, cause) }
 
 // streamError deals with an error event. After the first token the client
 // gets the engine's own event; before it, a 400 is the client's and anything
