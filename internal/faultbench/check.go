@@ -106,28 +106,28 @@ func (h *House) checkRecords(recs []expediter.Record) {
 	h.T.Helper()
 	refused := h.refused.Load() - h.others.Load()
 	if got, want := int64(len(recs))+refused, h.posts.Load(); got != want {
-		h.T.Errorf("%d records and %d refusals for %d requests", len(recs), refused, want)
+		h.report("%d records and %d refusals for %d requests", len(recs), refused, want)
 	}
 	var charged int64
 	ids := make(map[string]bool, len(recs))
 	for i := range recs {
 		r := &recs[i]
 		if ids[r.ID] {
-			h.T.Errorf("request %s has two records", r.ID)
+			h.report("request %s has two records", r.ID)
 		}
 		ids[r.ID] = true
 		charged += r.Charged
 		if r.Status == "" || r.Charged < 0 || r.Output < 0 || r.Input < 0 {
-			h.T.Errorf("record without a final state, or below zero: %+v", *r)
+			h.report("record without a final state, or below zero: %+v", *r)
 		}
 		if r.Charged != 0 && r.Charged != int64(r.Input+r.Output) {
-			h.T.Errorf("record charges %d, want 0 or %d: %+v", r.Charged, r.Input+r.Output, *r)
+			h.report("record charges %d, want 0 or %d: %+v", r.Charged, r.Input+r.Output, *r)
 		}
 	}
 	b, err := h.Quota.Balance(context.Background(), h.Tenant.ID)
 	h.must(err)
 	if charged != b.Charged {
-		h.T.Errorf("records charge %d tokens, the quota store %d", charged, b.Charged)
+		h.report("records charge %d tokens, the quota store %d", charged, b.Charged)
 	}
 }
 
@@ -142,11 +142,11 @@ func (h *House) checkLedger(recs []expediter.Record) {
 		got := ledger[r.ID]
 		attempts += r.Attempts
 		if len(got) > r.Attempts || len(got) < r.Attempts && !h.options.Unseen {
-			h.T.Errorf("%d attempts counted, %d in the ledgers: %+v", r.Attempts, len(got), *r)
+			h.report("%d attempts counted, %d in the ledgers: %+v", r.Attempts, len(got), *r)
 		}
 		for j, g := range got {
 			if j < len(got)-1 && g.Tokens > 0 && g.Ask.Stream && !h.options.Loose {
-				h.T.Errorf("request %s was tried again after %d tokens of %s", r.ID, g.Tokens, g.Replica)
+				h.report("request %s was tried again after %d tokens of %s", r.ID, g.Tokens, g.Replica)
 			}
 		}
 		delete(ledger, r.ID)
@@ -155,11 +155,20 @@ func (h *House) checkLedger(recs []expediter.Record) {
 		}
 		sent := got[len(got)-1].Tokens
 		if r.Output > sent || r.Status == expediter.StatusOK && r.Output != sent {
-			h.T.Errorf("the record says %d tokens, the ledger %d: %+v", r.Output, sent, *r)
+			h.report("the record says %d tokens, the ledger %d: %+v", r.Output, sent, *r)
 		}
 	}
 	for id, got := range ledger {
-		h.T.Errorf("replica %s got a request %q that has no record: %.300s", got[0].Replica, id, got[0].Raw)
+		h.report("replica %s got a request %q that has no record: %.300s", got[0].Replica, id, got[0].Raw)
+	}
+}
+
+// report is Errorf, but not a thousand times for one mistake.
+func (h *House) report(format string, args ...any) {
+	h.T.Helper()
+	const most = 10
+	if h.reports++; h.reports <= most {
+		h.T.Errorf(format, args...)
 	}
 }
 

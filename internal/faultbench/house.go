@@ -72,6 +72,7 @@ type House struct {
 	samples           chan struct{}
 	sampled           sync.WaitGroup
 	negative          atomic.Int64
+	reports           int // mistakes found by checks so far
 }
 
 // The names of the house.

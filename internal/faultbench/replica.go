@@ -390,7 +390,9 @@ func (c *conn) play(sc Script, e *entry) bool {
 		if !c.pause(p.Pause) {
 			return false
 		}
-		w.body(p.Data, sc.Length == 0)
+		if len(p.Data) > 0 { // an empty chunk would be the end
+			w.body(p.Data, sc.Length == 0)
+		}
 		if !w.flush() {
 			return false
 		}

@@ -1,0 +1,74 @@
+package faultbench_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/internal/faultbench"
+)
+
+// TestM2ConnectionsAreKept: streams and whole answers share a few connections,
+// also when the end of a body comes after [DONE] by itself.
+func TestM2ConnectionsAreKept(t *testing.T) {
+	const requests, together = 400, 8
+	for _, stream := range []bool{true, false} {
+		h := faultbench.Open(t, faultbench.Options{
+			Config: func(c *expediter.Config) { c.Scrape = -1 },
+			Respond: func(g *faultbench.Got) faultbench.Script {
+				sc := faultbench.Speak(g).Script()
+				if g.Ask.Stream { // the terminating chunk comes late
+					sc.Pieces = append(sc.Pieces, faultbench.Piece{Pause: time.Millisecond})
+				}
+				return sc
+			},
+		})
+		var wg sync.WaitGroup
+		for range together {
+			wg.Go(func() {
+				for range requests / together {
+					if a := h.Do(context.Background(), faultbench.Request{Stream: stream, MaxTokens: 2}); !a.OK() {
+						t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := h.Replicas[0].Conns(); n > 2*together {
+			t.Errorf("stream %t: %d connections for %d requests, %d at a time", stream, n, requests, together)
+		}
+		h.Close()
+	}
+}
+
+// TestM1IdleConnectionClosed: a replica that closes idle connections early
+// costs attempts, which are counted, but no client an answer.
+func TestM1IdleConnectionClosed(t *testing.T) {
+	const requests, together = 400, 10
+	h := faultbench.Open(t, faultbench.Options{
+		Replicas: 2, Unseen: true,
+		Replica: func(_ int, r *faultbench.Replica) { r.Idle = 10 * time.Millisecond },
+		Config:  func(c *expediter.Config) { c.Scrape = -1 },
+	})
+	var wg sync.WaitGroup
+	for i := range together {
+		wg.Go(func() {
+			for n := range requests / together {
+				gap := time.NewTimer(9*time.Millisecond + time.Duration((n*together+i)%20)*100*time.Microsecond)
+				<-gap.C
+				if a := h.Do(context.Background(), faultbench.Request{Stream: n%2 == 0, MaxTokens: 2}); !a.OK() {
+					t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	h.Check()
+	attempts := 0
+	for _, r := range h.Records() {
+		attempts += r.Attempts
+	}
+	t.Logf("%d requests, %d attempts, %d in the ledgers", requests, attempts, h.Ledger.Len())
+}
