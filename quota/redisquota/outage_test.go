@@ -3,6 +3,7 @@ package redisquota_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -23,6 +24,19 @@ var outages = []outage{
 	{"hung", func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() }, func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() }},
 	{"silent network", func(_ *redistest.Server, p *redistest.Proxy) { p.Silence(true) }, func(_ *redistest.Server, p *redistest.Proxy) { p.Silence(false); p.Cut() }},
 	{"refused", func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(true); p.Cut() }, func(_ *redistest.Server, p *redistest.Proxy) { p.Refuse(false) }},
+}
+
+// outageTime is how long Redis stays away: 700 ms, or EXPEDITER_QUOTA_OUTAGE.
+func outageTime(t *testing.T) time.Duration {
+	v := os.Getenv("EXPEDITER_QUOTA_OUTAGE")
+	if v == "" {
+		return 700 * time.Millisecond
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		t.Fatalf("EXPEDITER_QUOTA_OUTAGE: %v", err)
+	}
+	return d
 }
 
 // Redis goes away under load and comes back. The policy holds in between, and
@@ -64,7 +78,7 @@ func testOutage(t *testing.T, cfg redisquota.Config, limit quota.Limit, o outage
 	o.begin(server, proxy)
 	redistest.Until(t, "both breakers open", 5*time.Second, func() bool { return gateways[0].Stats().Down && gateways[1].Stats().Down })
 	before, _, _, slow := l.mark() // until here a reply may still have come from before
-	<-time.After(700 * time.Millisecond)
+	<-time.After(outageTime(t))
 	granted, refused, unavailable, fast := l.mark()
 	if extra := runtime.NumGoroutine() - goroutines; extra > 20 {
 		t.Errorf("%d goroutines more than before", extra)
