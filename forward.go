@@ -57,7 +57,8 @@ type attempt struct {
 }
 
 // staleWindow is how soon after dispatch the loss of a kept connection is
-// taken to mean that the replica had closed it while idle, once per request.
+// taken to mean that the replica had closed it while idle, unless the request
+// has cost another replica too.
 const staleWindow = 100 * time.Millisecond
 
 // forward sends the request to the chosen replica and brings the answer to
@@ -143,7 +144,7 @@ func (a *attempt) lost(err error) error {
 		return replicaFault("The replica fell silent.", cause)
 	}
 	f := replicaFault("The connection to the replica failed.", err)
-	f.stale = a.reused && !a.stale && time.Since(a.began) < staleWindow
+	f.stale = a.reused && time.Since(a.began) < staleWindow
 	f.killed = a.connected && !f.stale
 	return f
 }
@@ -185,14 +186,15 @@ func (q *request) again(err error) bool {
 	if !failed || !f.fault {
 		return false
 	}
-	if f.stale {
+	now := time.Now()
+	who := one(q.rec.Replica, q.rec.Generation)
+	if f.stale && q.h.poison.suspect(q.size.print, who, now) {
 		q.stale = true
 		return q.rec.Attempts < q.g.Retry.Attempts
 	}
-	now := time.Now()
 	q.replica.Failed(now)
-	if f.killed {
-		q.h.poison.add(q.size.print, q.replica.Name(), now)
+	if f.killed || f.stale {
+		q.h.poison.add(q.size.print, who, now)
 	}
 	if q.started {
 		return false

@@ -1,6 +1,8 @@
 package expediter
 
 import (
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -20,16 +22,64 @@ type poison struct {
 }
 
 type kill struct {
-	replicas []string
+	replicas []string // that went down
+	suspects []string // that lost a kept connection with the request on it: they may have been about to close it anyway
 	last     time.Time
+}
+
+// one names a replica as it is from one start to the next.
+func one(name string, generation uint64) string {
+	return name + "#" + strconv.FormatUint(generation, 10)
 }
 
 func newPoison() *poison { return &poison{kills: make(map[uint64]*kill)} }
 
-// add notes that replica went down with the request fingerprint on it.
+// add notes that replica went down with the request fingerprint on it, which
+// makes those it was suspected of certain too.
 func (p *poison) add(fingerprint uint64, replica string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	k := p.ofLocked(fingerprint, now)
+	for _, r := range append(k.suspects, replica) {
+		if !slices.Contains(k.replicas, r) && len(k.replicas) < poisonReplicas {
+			k.replicas = append(k.replicas, r)
+		}
+	}
+	k.suspects = nil
+}
+
+// suspect notes that a kept connection to replica was lost as soon as the
+// request was on it, and reports whether that may be chance: not if another
+// replica was lost with the same request and none has answered it since.
+func (p *poison) suspect(fingerprint uint64, replica string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.ofLocked(fingerprint, now)
+	for _, r := range slices.Concat(k.replicas, k.suspects) {
+		if r != replica {
+			return false
+		}
+	}
+	k.suspects = append(k.suspects[:0], replica)
+	return true
+}
+
+// clear drops a suspicion: the request was answered.
+func (p *poison) clear(fingerprint uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.kills[fingerprint]
+	if k == nil {
+		return
+	}
+	k.suspects = nil
+	if len(k.replicas) == 0 {
+		delete(p.kills, fingerprint)
+	}
+}
+
+// ofLocked returns what is remembered of a request, to be added to.
+func (p *poison) ofLocked(fingerprint uint64, now time.Time) *kill {
 	k := p.kills[fingerprint]
 	if k == nil || now.Sub(k.last) > poisonMemory {
 		p.makeRoomLocked(now)
@@ -37,14 +87,7 @@ func (p *poison) add(fingerprint uint64, replica string, now time.Time) {
 		p.kills[fingerprint] = k
 	}
 	k.last = now
-	for _, r := range k.replicas {
-		if r == replica {
-			return
-		}
-	}
-	if len(k.replicas) < poisonReplicas {
-		k.replicas = append(k.replicas, replica)
-	}
+	return k
 }
 
 // count returns how many replicas the request took down of late.

@@ -121,6 +121,9 @@ func (q *request) run() error {
 			return err
 		}
 		err := q.forward()
+		if err == nil && q.stale {
+			q.h.poison.clear(q.size.print)
+		}
 		if err == nil || !q.again(err) {
 			return err
 		}
