@@ -98,6 +98,8 @@ func (q *request) overlap() {
 	}
 }
 
+// admissionError turns what kept the request from starting into what the
+// client gets.
 func (q *request) admissionError(err error) error {
 	var full *admission.Error
 	switch {
@@ -121,15 +123,13 @@ func (q *request) admissionError(err error) error {
 	return errInternal()
 }
 
-// largestCache returns the tokens of the largest KV cache reported.
+// largestCache returns the tokens of the largest KV cache reported, or 0.
 func largestCache(replicas []*registry.Replica) int {
 	most := 0
 	for _, r := range replicas {
-		s := r.State()
-		if s == nil || s.KVTokens == 0 {
-			continue
+		if s := r.State(); s != nil {
+			most = max(most, s.KVTokens)
 		}
-		most = max(most, s.KVTokens)
 	}
 	return most
 }

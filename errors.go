@@ -9,6 +9,9 @@ import (
 	"github.com/expediterhq/expediter/internal/openai"
 )
 
+// errClosed is returned by Reload after Close.
+var errClosed = errors.New("expediter: handler is closed")
+
 // Why a request's context ended, other than the client leaving.
 var (
 	errDraining   = errors.New("expediter: the gateway is shutting down")

@@ -2,8 +2,8 @@ package expediter
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,8 +74,6 @@ func (h *Handler) Reload(c Config) error {
 	h.adopt(g, old)
 	return nil
 }
-
-var errClosed = errors.New("expediter: handler is closed")
 
 // adopt starts what serves the pools of g, swaps g in, and ends what served
 // pools that g no longer has.
@@ -168,8 +166,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/metrics":
 		h.metrics(w, r)
 	default:
-		if len(path) > len(modelsPrefix) && path[:len(modelsPrefix)] == modelsPrefix {
-			h.oneModel(w, r, path[len(modelsPrefix):])
+		if name, ok := strings.CutPrefix(path, modelsPrefix); ok && name != "" {
+			h.oneModel(w, r, name)
 			return
 		}
 		h.refuse(w, errNoRoute())

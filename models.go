@@ -1,13 +1,6 @@
 package expediter
 
-import (
-	"encoding/json"
-	"net/http"
-	"strconv"
-	"time"
-
-	"github.com/expediterhq/expediter/internal/openai"
-)
+import "net/http"
 
 const modelsPrefix = "/v1/models/"
 
@@ -50,6 +43,7 @@ func (h *Handler) oneModel(w http.ResponseWriter, r *http.Request, name string) 
 	writeJSON(w, g.entry(m))
 }
 
+// lookup finds the caller of a GET; ok is false once it has been refused.
 func (h *Handler) lookup(w http.ResponseWriter, r *http.Request) (*generation, *Tenant, bool) {
 	if !h.get(w, r) {
 		return nil, nil, false
@@ -63,6 +57,8 @@ func (h *Handler) lookup(w http.ResponseWriter, r *http.Request) (*generation, *
 	return g, t, true
 }
 
+// entry describes m, with the base model of its pool as its parent if it is an
+// adapter.
 func (g *generation) entry(m *Model) modelEntry {
 	e := modelEntry{ID: m.Name, Object: "model", Created: g.made.Unix(), OwnedBy: "expediter"}
 	p := g.pools[m.Pool]
@@ -79,83 +75,4 @@ func (g *generation) entry(m *Model) modelEntry {
 		}
 	}
 	return e
-}
-
-// health says that the process serves.
-func (h *Handler) health(w http.ResponseWriter, r *http.Request) {
-	if h.get(w, r) {
-		writeJSON(w, map[string]string{"status": "ok"})
-	}
-}
-
-// ready says whether new requests are welcome: not while draining, and not
-// before some replica can take one.
-func (h *Handler) ready(w http.ResponseWriter, r *http.Request) {
-	if !h.get(w, r) {
-		return
-	}
-	if h.draining.Load() {
-		h.refuse(w, errShutdown())
-		return
-	}
-	now := time.Now()
-	routable := make(map[string]int)
-	some := false
-	for name, p := range h.current.Load().pools {
-		n := 0
-		for _, rep := range p.replicas.Replicas() {
-			if rep.Routable(now) {
-				n++
-			}
-		}
-		routable[name] = n
-		some = some || n > 0
-	}
-	if !some {
-		h.refuse(w, errNoReplica())
-		return
-	}
-	writeJSON(w, map[string]any{"status": "ready", "replicas": routable})
-}
-
-func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
-	m := h.current.Load().Metrics
-	if m == nil {
-		h.refuse(w, errNoRoute())
-		return
-	}
-	if h.get(w, r) {
-		m.ServeHTTP(w, r)
-	}
-}
-
-// get lets GET and HEAD pass.
-func (h *Handler) get(w http.ResponseWriter, r *http.Request) bool {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return true
-	}
-	w.Header().Set("Allow", "GET, HEAD")
-	h.refuse(w, errMethod("GET"))
-	return false
-}
-
-// refuse answers a request that no tenant stands behind.
-func (h *Handler) refuse(w http.ResponseWriter, err error) {
-	e, ok := err.(*openai.Error)
-	if !ok {
-		e = errInternal()
-	}
-	h.current.Load().Refused(e.Status)
-	_ = e.Write(w) // nobody is left to tell if this fails
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		_ = errInternal().Write(w)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body) // the client may be gone
 }
