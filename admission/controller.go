@@ -194,8 +194,10 @@ type Stats struct {
 
 // TierStats is the part of one tier.
 type TierStats struct {
-	Tier, Waiting, WaitingTokens int
-	Tenants                      int // with waiting work
+	Tier          int // its number; 0 is served first
+	Waiting       int // entries
+	WaitingTokens int // KV tokens of them
+	Tenants       int // with waiting work
 }
 
 // Stats returns the state of the line.

@@ -30,7 +30,7 @@ func (r Reason) String() string {
 
 // Error is a refusal.
 type Error struct {
-	Reason Reason
+	Reason Reason        // why
 	After  time.Duration // whole seconds, at least one; see RetryAfter
 }
 

@@ -7,8 +7,8 @@ import (
 
 // Work is one request to be started.
 type Work struct {
-	ID       string
-	Tenant   string
+	ID       string    // the request's, for an Admitter that tells requests apart; it decides nothing here
+	Tenant   string    // whose turn it takes
 	Tier     int       // 0 is served first
 	Weight   float64   // the tenant's share inside the tier. If not above zero, 1
 	Tokens   int       // KV tokens it will claim
