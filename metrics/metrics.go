@@ -14,6 +14,8 @@ import (
 
 // Config says what to count by.
 type Config struct {
+	// Names are the label values with series of their own; all others share
+	// "other".
 	Names Names
 
 	// Version is the label of build_info. If empty, the main module's

@@ -18,7 +18,7 @@ const (
 // Names are the values that labels may take. Of each list the first 1,000
 // are used.
 type Names struct {
-	Pools  []string
+	Pools  []string // as in expediter.Pool
 	Models []string // names that clients may ask for
 
 	// Tenants are those with series of their own. If empty at New, there are
