@@ -1,6 +1,9 @@
 package prefix
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // newSlot makes a slot and divides the memory anew.
 func (t *Table) newSlot(num int) *slot {
@@ -73,6 +76,8 @@ func (t *Table) budgetLocked() int {
 	return int(max(0, (t.cfg.MaxBytes-fixed)/pairBytes))
 }
 
+// waterLevel returns the most that each slot may have so that all together
+// stay within budget when those who want less get what they want.
 func waterLevel(live []*slot, budget int) int {
 	wants := make([]int, len(live))
 	for i, s := range live {
@@ -86,7 +91,7 @@ func waterLevel(live []*slot, budget int) int {
 		}
 		budget -= w
 	}
-	return int(^uint(0) >> 1)
+	return math.MaxInt
 }
 
 // Bytes returns the memory that the table's contents take now.
