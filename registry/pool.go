@@ -20,7 +20,7 @@ type PoolConfig struct {
 	StepTime    time.Duration // time per output token until learned. If zero, 30 ms
 	MaxLoRA     int           // adapters on the GPU until reported. If zero, 1
 	AdapterLoad time.Duration // time to load a LoRA adapter until learned. If zero, 300 ms
-	Eject       EjectConfig
+	Eject       EjectConfig   // when a replica is taken out of rotation
 }
 
 func (c PoolConfig) withDefaults() PoolConfig {
