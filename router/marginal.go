@@ -14,7 +14,8 @@ type MarginalCost struct {
 	Context float64 // k: seconds per step to read one token of context. If zero, 1e-7
 }
 
-// Terms are the parts of a marginal cost, in seconds.
+// Terms are the parts of a marginal cost, in seconds. The package comment has
+// the formula of each.
 type Terms struct{ Wait, Crowd, Stall, Decode, Overflow float64 }
 
 // Sum returns the whole cost.

@@ -66,7 +66,9 @@ func (s *PowerOfTwo) Score(cost []float64, req *Request, replicas []*registry.Re
 // replica has 1 and the worst 0. Queue and KV use are what replicas reported,
 // however long ago. The weights 3, 2, 2 are those of llm-d's 73-capacity
 // benchmark.
-type Blend struct{ Prefix, Queue, KV float64 }
+type Blend struct {
+	Prefix, Queue, KV float64 // weights. If zero, that part does not count
+}
 
 // Score adds the sum of the weights less the weighted sum, so that 0 is the
 // best possible.
@@ -188,6 +190,7 @@ func (s BoundedHash) Score(cost []float64, req *Request, replicas []*registry.Re
 	}
 }
 
+// orElse sets v to d if it is zero.
 func orElse(v *float64, d float64) {
 	if *v == 0 {
 		*v = d

@@ -80,10 +80,10 @@ func New(cfg Config) *Router {
 // Decision is the replica chosen for a request, with the room claimed there.
 // The caller must release the lease.
 type Decision struct {
-	Replica *registry.Replica
-	Lease   registry.Lease
-	Cost    float64 // sum of the scorers' costs, in seconds
-	Cached  int     // prompt tokens the replica was believed to hold
+	Replica *registry.Replica // never nil
+	Lease   registry.Lease    // the room claimed on Replica
+	Cost    float64           // sum of the scorers' costs, in seconds
+	Cached  int               // prompt tokens the replica was believed to hold
 }
 
 // scratch is what one Pick works with: the replicas that may be used and
