@@ -30,6 +30,7 @@ type TooLargeError struct {
 	Limit int // bytes
 }
 
+// Error names the limit.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("sse: event is larger than the limit of %d bytes", e.Limit)
 }

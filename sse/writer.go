@@ -37,9 +37,10 @@ var (
 // events, has failed.
 type WriteError struct {
 	Op  string // "write" or "flush"
-	Err error
+	Err error  // the cause; ErrStalled or ErrAborted where the Writer itself ended it
 }
 
+// Error names the operation and the cause.
 func (e *WriteError) Error() string { return fmt.Sprintf("sse: %s to client: %v", e.Op, e.Err) }
 
 // Unwrap returns the cause.
