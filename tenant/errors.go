@@ -18,6 +18,7 @@ type TooManyError struct {
 	After time.Duration // how long to wait
 }
 
+// Error says when to try again.
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("tenant: too many failed attempts, retry after %v", e.RetryAfter())
 }

@@ -105,6 +105,7 @@ type FieldError struct {
 	Want  string // what was expected
 }
 
+// Error names the field and what was expected.
 func (e *FieldError) Error() string { return "tenant: " + e.Field + ": " + e.Want }
 
 // Validate returns all that is wrong with t, one *FieldError each, joined; or
