@@ -21,6 +21,14 @@ const (
 // defaultBuffer is how many records a sink holds by default.
 const defaultBuffer = 65536
 
+// orDefault returns n, or defaultBuffer where n is not above zero.
+func orDefault(n int) int {
+	if n <= 0 {
+		return defaultBuffer
+	}
+	return n
+}
+
 // carrier is the far side of a buffer.
 type carrier interface {
 	// carry delivers records of batch, which it may rearrange, and returns how

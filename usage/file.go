@@ -15,8 +15,9 @@ import (
 // fileBatch is how many records one write holds, at most.
 const fileBatch = 512
 
-// FileConfig says where records go. Path must be set.
+// FileConfig says where records go.
 type FileConfig struct {
+	// Path is the file, which is made if it is not there. It must be set.
 	Path string
 
 	// MaxBytes is the size from which on the file is set aside and a new one

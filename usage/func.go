@@ -76,10 +76,3 @@ func (s *Func) call(ctx context.Context, r *expediter.Record) (err error) {
 
 func (s *Func) idle(context.Context) {}
 func (s *Func) end(context.Context)  {}
-
-func orDefault(n int) int {
-	if n <= 0 {
-		return defaultBuffer
-	}
-	return n
-}

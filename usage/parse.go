@@ -2,6 +2,7 @@ package usage
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -67,7 +68,7 @@ func Parse(line []byte) (expediter.Record, error) {
 		return expediter.Record{}, fmt.Errorf("usage: record: %w", err)
 	}
 	if w.ID == "" {
-		return expediter.Record{}, fmt.Errorf("usage: record: id is missing")
+		return expediter.Record{}, errors.New("usage: record: id is missing")
 	}
 	return expediter.Record{
 		ID: w.ID, Time: w.Time, Endpoint: w.Endpoint, Stream: w.Stream,
