@@ -11,6 +11,7 @@ type ConfigError struct {
 	Want  string // what was expected
 }
 
+// Error names the field and what was expected.
 func (e *ConfigError) Error() string { return "expediter: " + e.Field + ": " + e.Want }
 
 // check returns all that is wrong with c, joined.
