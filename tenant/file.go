@@ -15,7 +15,65 @@ import (
 // maxFile bounds a file of tenants, in bytes.
 const maxFile = 64 << 20
 
-// File is the JSON form of tenants and their keys:
+// file is the JSON form that ParseFile reads.
+type file struct {
+	Tenants []fileTenant `json:"tenants"`
+}
+
+// fileTenant is one tenant of a file.
+type fileTenant struct {
+	ID     string    `json:"id"`
+	Tier   int       `json:"tier"`
+	Weight float64   `json:"weight"`
+	Limit  fileLimit `json:"limit"`
+	Price  struct {
+		Input  int64 `json:"input"`
+		Output int64 `json:"output"`
+	} `json:"price"`
+	Models           []string     `json:"models"`
+	TTFT             fileDuration `json:"ttft"`
+	TPOT             fileDuration `json:"tpot"`
+	IsolatePrefix    bool         `json:"isolate_prefix"`
+	MaxTokens        int          `json:"max_tokens"`
+	DefaultMaxTokens int          `json:"default_max_tokens"`
+	AllowFields      []string     `json:"allow_fields"`
+	Disabled         bool         `json:"disabled"`
+	Keys             []fileKey    `json:"keys"`
+}
+
+// fileLimit is the limit of a fileTenant.
+type fileLimit struct {
+	Concurrency int          `json:"concurrency"`
+	Windows     []fileWindow `json:"windows"`
+}
+
+// fileWindow is one window of a fileLimit.
+type fileWindow struct {
+	Name   string       `json:"name"`
+	Tokens int64        `json:"tokens"`
+	Per    fileDuration `json:"per"`
+	Burst  *int64       `json:"burst"`
+}
+
+// fileKey is one key of a fileTenant.
+type fileKey struct {
+	Digest  string    `json:"digest"`
+	Name    string    `json:"name"`
+	Expires time.Time `json:"expires"`
+}
+
+// fileDuration is a time.Duration written as a string such as "1m30s".
+type fileDuration time.Duration
+
+// UnmarshalText parses what time.ParseDuration accepts.
+func (d *fileDuration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = fileDuration(v)
+	return err
+}
+
+// ParseFile reads tenants and their keys from JSON and returns the keys for
+// NewKeys or Replace:
 //
 //	{"tenants": [{
 //	  "id": "acme", "tier": 0, "weight": 2,
@@ -32,67 +90,10 @@ const maxFile = 64 << 20
 //
 // Only id is required. A window refills tokens (priced ones) every per and
 // holds at most burst; if burst is absent, tokens. Unknown fields are refused.
-type File struct {
-	Tenants []FileTenant `json:"tenants"`
-}
-
-// FileTenant is one tenant of a File.
-type FileTenant struct {
-	ID     string    `json:"id"`
-	Tier   int       `json:"tier"`
-	Weight float64   `json:"weight"`
-	Limit  FileLimit `json:"limit"`
-	Price  struct {
-		Input  int64 `json:"input"`
-		Output int64 `json:"output"`
-	} `json:"price"`
-	Models           []string  `json:"models"`
-	TTFT             Duration  `json:"ttft"`
-	TPOT             Duration  `json:"tpot"`
-	IsolatePrefix    bool      `json:"isolate_prefix"`
-	MaxTokens        int       `json:"max_tokens"`
-	DefaultMaxTokens int       `json:"default_max_tokens"`
-	AllowFields      []string  `json:"allow_fields"`
-	Disabled         bool      `json:"disabled"`
-	Keys             []FileKey `json:"keys"`
-}
-
-// FileLimit is the limit of one tenant of a File.
-type FileLimit struct {
-	Concurrency int          `json:"concurrency"`
-	Windows     []FileWindow `json:"windows"`
-}
-
-// FileWindow is one window of a FileLimit.
-type FileWindow struct {
-	Name   string   `json:"name"`
-	Tokens int64    `json:"tokens"`
-	Per    Duration `json:"per"`
-	Burst  *int64   `json:"burst"`
-}
-
-// FileKey is one key of a tenant of a File.
-type FileKey struct {
-	Digest  string    `json:"digest"`
-	Name    string    `json:"name"`
-	Expires time.Time `json:"expires"`
-}
-
-// Duration is a time.Duration written as a string such as "1m30s".
-type Duration time.Duration
-
-// UnmarshalText parses what time.ParseDuration accepts.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	*d = Duration(v)
-	return err
-}
-
-// ParseFile reads the JSON form of File and returns its keys for NewKeys or
-// Replace. All mistakes in its tenants are returned, joined; errors show no
-// digest.
+//
+// All mistakes in its tenants are returned, joined; errors show no digest.
 func ParseFile(data []byte) ([]Key, error) {
-	var f File
+	var f file
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&f); err != nil {
@@ -127,7 +128,7 @@ func ParseFile(data []byte) ([]Key, error) {
 	return keys, errors.Join(errs...)
 }
 
-func (ft *FileTenant) tenant() (*Tenant, error) {
+func (ft *fileTenant) tenant() (*Tenant, error) {
 	var errs []error
 	t := &Tenant{
 		ID: ft.ID, Tier: ft.Tier, Weight: ft.Weight,
@@ -141,7 +142,7 @@ func (ft *FileTenant) tenant() (*Tenant, error) {
 		if w.Per <= 0 {
 			errs = append(errs, &FieldError{
 				Field: fmt.Sprintf("Limit.Windows[%d].Per", i), Want: `want a time above zero, such as "1m"`})
-			w.Per = Duration(time.Second)
+			w.Per = fileDuration(time.Second)
 		}
 		burst := w.Tokens
 		if w.Burst != nil {
@@ -153,8 +154,8 @@ func (ft *FileTenant) tenant() (*Tenant, error) {
 	return t, errors.Join(errs...)
 }
 
-// Load returns a Keys holding what the file at path says, in the form of
-// File. Watch follows later changes of the file.
+// Load returns a Keys holding what the file at path says, in the form that
+// ParseFile reads. Watch follows later changes of the file.
 func Load(path string, cfg Config) (*Keys, error) {
 	data, err := readFile(path)
 	if err != nil {

@@ -12,7 +12,7 @@ const maxInterval = 4 * time.Second
 
 // WatchConfig says which file to follow.
 type WatchConfig struct {
-	// Path is the file, in the form of File. It may be replaced by rename,
+	// Path is the file, in the form that ParseFile reads. It may be replaced by rename,
 	// by a changed symbolic link or in place.
 	Path string
 
