@@ -124,12 +124,6 @@ func answered(err error) bool {
 	return errors.Is(err, errAbsent) || errors.Is(err, errAnswer) || errors.As(err, new(*Error))
 }
 
-// rejected reports whether a replica said that the question is at fault.
-func rejected(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
-}
-
 // tokenized reads the ids in an answer of /tokenize.
 func tokenized(body []byte) ([]uint32, error) {
 	var answer struct {

@@ -72,8 +72,8 @@ func (c *comparison) try(ctx context.Context, pr *probe) (out outcome, position 
 	}
 	theirs, from, err := c.ask(ctx, pr)
 	switch {
-	case err != nil && refused && rejected(err):
-		return void, 0, nil // they refuse it, too
+	case err != nil && refused && answered(err):
+		return void, 0, nil // they refuse it, too, with a 400 or, in a template that fails, a 500
 	case err != nil:
 		return dumb, 0, err
 	case from == pathTokenize && pr.tools != "" && c.withoutTools(pr, theirs, now):

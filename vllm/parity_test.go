@@ -437,20 +437,34 @@ func TestParityRefusals(t *testing.T) {
 			return plain(dst, messages, tools)
 		}
 	}
+	fail := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.Contains(body, []byte(`"tools"`)) {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	}
 	for _, c := range []struct {
 		name    string
 		encoder vllm.Encoder
 		engine  func(*sim.Config)
+		front   func(http.ResponseWriter, *http.Request, http.Handler)
 		want    vllm.Verdict
 	}{
-		{"both refuse", picky{demoModel()}, refuse, vllm.Agrees},
-		{"we refuse", picky{demoModel()}, nil, vllm.Differs},
-		{"they refuse", demoModel(), refuse, vllm.Unknown},
-		{"we have no template", untold{demoModel()}, nil, vllm.Agrees},
+		{"both refuse", picky{demoModel()}, refuse, nil, vllm.Agrees},
+		{"we refuse, they fail", picky{demoModel()}, nil, fail, vllm.Agrees},
+		{"we refuse", picky{demoModel()}, nil, nil, vllm.Differs},
+		{"they refuse", demoModel(), refuse, nil, vllm.Unknown},
+		{"they fail", demoModel(), nil, fail, vllm.Unknown},
+		{"we have no template", untold{demoModel()}, nil, nil, vllm.Agrees},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, _, _ := parityOf(t, doubles{"a": newDouble(t, c.engine)}, func(pc *vllm.ParityConfig) { pc.Encoder = c.encoder })
+				e := newDouble(t, c.engine)
+				e.front = c.front
+				p, _, _ := parityOf(t, doubles{"a": e}, func(pc *vllm.ParityConfig) { pc.Encoder = c.encoder })
 				run(t, p, synctest.Wait, func() {
 					f := found(p, "a")
 					if f.Verdict != c.want || f.Verdict == vllm.Differs && (f.Probe != "chat-tools" || f.Position != -1) {
