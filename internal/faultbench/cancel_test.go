@@ -206,7 +206,7 @@ func TestE5ClientLeavesQueue(t *testing.T) {
 	h.Eventually("the capacity", func() bool { full, _ := h.Members[0].Capacity(); return full > 0 })
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: 50, Text: "BLOCKER", Pad: 13_000 * 2})
+		h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: 50, Text: "BLOCKER", Pad: 52_000})
 	})
 	h.Eventually("the blocker", func() bool { return h.Replicas[0].Running() == 1 })
 	leavers := make([]*faultbench.Leaver, leaving)
