@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -153,6 +154,6 @@ func (q *request) resolve() error {
 	r.Stream = q.in.Stream
 	r.Tenant, r.Tier = q.tenant.ID, q.tenant.Tier
 	r.Model, r.Pool, r.Adapter = m.Name, m.Pool, m.Adapter
-	r.Served = or(m.Adapter, q.pool.Served)
+	r.Served = cmp.Or(m.Adapter, q.pool.Served)
 	return nil
 }

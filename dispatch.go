@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -17,7 +18,7 @@ func (q *request) dispatch() error {
 		return errPoison()
 	}
 	wait := q.pool.MaxWait
-	if o := or(q.tenant.TTFT, q.pool.TTFT); o > 0 {
+	if o := cmp.Or(q.tenant.TTFT, q.pool.TTFT); o > 0 {
 		wait = min(wait, o)
 	}
 	began := time.Now()
@@ -58,7 +59,7 @@ func (q *request) pick() (bool, error) {
 		BlockSize: p.replicas.BlockSize(), Now: time.Now(),
 	}
 	if len(q.blocks) > 0 {
-		q.route.Key = q.blocks[0]
+		q.route.Key, q.route.Blocks = q.blocks[0], q.blocks
 	} else {
 		q.route.Key = q.size.print
 	}

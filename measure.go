@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"hash/maphash"
@@ -171,7 +172,7 @@ func (q *request) limitOutput() error {
 	s.output = q.in.MaxTokens
 	asked := s.output >= 0
 	if !asked {
-		s.output = or(q.tenant.DefaultMaxTokens, p.DefaultMaxTokens)
+		s.output = cmp.Or(q.tenant.DefaultMaxTokens, p.DefaultMaxTokens)
 		if q.kind == openai.Completion {
 			s.output = completionDefault
 		}

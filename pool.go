@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -40,14 +41,14 @@ type occupant struct {
 // pool's earlier form, it takes those that were made for it.
 func newPool(pc Pool, rp *registry.Pool, before *pool) (*pool, error) {
 	p := &pool{Pool: pc, replicas: rp, outputs: new(admission.Outputs), slots: make(map[int]occupant)}
-	p.DefaultMaxTokens = or(p.DefaultMaxTokens, 1024)
-	p.MaxWait = or(p.MaxWait, 30*time.Second)
+	p.DefaultMaxTokens = cmp.Or(p.DefaultMaxTokens, 1024)
+	p.MaxWait = cmp.Or(p.MaxWait, 30*time.Second)
 	same := before != nil && before.replicas == rp
 	if same {
 		p.outputs = before.outputs
 		p.freed = before.freed
 		p.parity = before.parity
-		p.Router = or(p.Router, before.Router)
+		p.Router = cmp.Or(p.Router, before.Router)
 		if p.Prefix == nil {
 			p.Prefix = before.Prefix
 		}

@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -91,7 +92,7 @@ func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 		a.usage.events++
 		a.last = now
 	}
-	a.used.Store(a.tenant.Price.Cost(or(a.usage.prompt, a.size.input), max(a.usage.output, a.usage.events)))
+	a.used.Store(a.tenant.Price.Cost(cmp.Or(a.usage.prompt, a.size.input), max(a.usage.output, a.usage.events)))
 	if a.usage.output > a.claimed {
 		more := max(a.usage.output-a.claimed, growBy*a.size.sequences)
 		a.claimed += more
@@ -225,7 +226,7 @@ func (a *attempt) ended(err error) error {
 func (a *attempt) streamError(ev sse.Event) error {
 	c := &a.chunk
 	if !a.started {
-		return a.engineError(or(c.ErrorCode, http.StatusInternalServerError), ev.Data)
+		return a.engineError(cmp.Or(c.ErrorCode, http.StatusInternalServerError), ev.Data)
 	}
 	a.out = append(a.out, ev.Raw...)
 	if err := a.flush(); err != nil {
@@ -255,7 +256,7 @@ func (a *attempt) whole(body io.Reader) error {
 		return replicaFault("The replica's answer is not JSON.", err)
 	}
 	if c.Error {
-		return a.engineError(or(c.ErrorCode, http.StatusInternalServerError), data)
+		return a.engineError(cmp.Or(c.ErrorCode, http.StatusInternalServerError), data)
 	}
 	if a.in.Stream {
 		return replicaFault("The replica answered a stream request without a stream.", nil)

@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -219,7 +220,7 @@ func (q *request) contain(p any) {
 // objective compares the request with what its tenant, or else its pool, was
 // promised.
 func (q *request) objective() Objective {
-	ttft, tpot := or(q.tenant.TTFT, q.pool.TTFT), or(q.tenant.TPOT, q.pool.TPOT)
+	ttft, tpot := cmp.Or(q.tenant.TTFT, q.pool.TTFT), cmp.Or(q.tenant.TPOT, q.pool.TPOT)
 	r := q.rec
 	switch {
 	case ttft == 0 && tpot == 0, r.EndedBy == ByClient:
