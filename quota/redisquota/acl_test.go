@@ -25,13 +25,17 @@ func TestLeastRights(t *testing.T) {
 	ctx := context.Background()
 	limit := quota.Limit{Concurrency: 1, Windows: []quota.Window{{Name: "w", Rate: 1, Burst: 100}}}
 	short := quota.Reservation{ID: "1", Tenant: "t", Limit: limit, Cost: 10, Lease: time.Millisecond}
-	redistest.Until(t, "granted", 10*time.Second, func() bool { return s.Reserve(ctx, short) == nil })
-	next := short
-	next.ID, next.Lease = "2", 0
-	redistest.Until(t, "the first lease is over", 10*time.Second, func() bool { return s.Reserve(ctx, next) == nil })
-	if err := s.Renew(ctx, []quota.Reservation{next}); err != nil {
-		t.Error(err)
+	grant := func(what string, r *quota.Reservation) {
+		redistest.Until(t, what, 10*time.Second, func() bool {
+			r.ID = unique()
+			return s.Reserve(ctx, *r) == nil
+		})
 	}
+	grant("granted", &short)
+	next := short
+	next.Lease = 0
+	grant("the first lease is over", &next)
+	renew(t, s, next)
 	// Through an outage, for the probe.
 	proxy.Refuse(true)
 	proxy.Cut()

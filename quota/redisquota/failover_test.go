@@ -119,8 +119,7 @@ func TestClusterNodeDies(t *testing.T) {
 	ctx := context.Background()
 	for i := range 26 {
 		tenant := string(rune('A' + i))
-		r := reservation(tenant, "before")
-		redistest.Until(t, "granted", 10*time.Second, func() bool { return s.Reserve(ctx, r) == nil })
+		redistest.Until(t, "granted", 10*time.Second, func() bool { return s.Reserve(ctx, reservation(tenant, unique())) == nil })
 	}
 	tenants := map[string]int{} // to the node
 	for n, node := range cluster.Nodes {
@@ -137,7 +136,7 @@ func TestClusterNodeDies(t *testing.T) {
 	cluster.Nodes[0].Kill()
 	redistest.Until(t, "the dead node is noticed", 10*time.Second, func() bool {
 		for tenant, n := range tenants {
-			if n == 0 && s.Reserve(ctx, reservation(tenant, "probe")) == nil {
+			if n == 0 && s.Reserve(ctx, reservation(tenant, unique())) == nil {
 				t.Fatalf("tenant %q was granted by a dead node", tenant)
 			}
 		}

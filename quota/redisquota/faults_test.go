@@ -22,13 +22,22 @@ func only(rate float64, burst int64, slots int) quota.Limit {
 	return quota.Limit{Concurrency: slots, Windows: []quota.Window{{Name: "w", Rate: rate, Burst: burst}}}
 }
 
-func balance(t testing.TB, s *redisquota.Store, tenant string) quota.Balance {
+// balance asks until there is an answer: a busy machine can be taken for a Redis
+// that is away.
+func balance(t testing.TB, s *redisquota.Store, tenant string) (b quota.Balance) {
 	t.Helper()
-	b, err := s.Balance(context.Background(), tenant)
-	if err != nil {
-		t.Fatalf("Balance = %v", err)
-	}
+	redistest.Until(t, "balance of "+tenant, 10*time.Second, func() bool {
+		var err error
+		b, err = s.Balance(context.Background(), tenant)
+		return err == nil
+	})
 	return b
+}
+
+// renew does the same for Renew.
+func renew(t testing.TB, s *redisquota.Store, rs ...quota.Reservation) {
+	t.Helper()
+	redistest.Until(t, "renewed", 10*time.Second, func() bool { return s.Renew(context.Background(), rs) == nil })
 }
 
 func spent(b quota.Balance, window string) float64 {
