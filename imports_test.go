@@ -32,8 +32,7 @@ var own = map[string][]string{
 	"usage":               {"", "quota"},
 	"sim":                 {"registry", "router", "prefix", "admission", "quota", "tokenize", "tokenize/chat", "vllm"},
 	"internal":            {"quota", "registry", "router", "prefix", "admission", "sse", "tenant", "tokenize", "tokenize/chat", "vllm", "sim"},
-	"internal/bench":      nil, // test benches drive the whole
-	"internal/faultbench": nil,
+	"internal/faultbench": nil, // a test bench drives the whole
 	"examples":            nil, // examples show all of it
 }
 
