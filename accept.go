@@ -64,14 +64,12 @@ func checkContent(h http.Header) error {
 // The body is read to its end before anything waits, since net/http notices
 // a client that leaves only after that.
 func (q *request) read() error {
-	rc := http.NewResponseController(q.w)
-	_ = rc.SetReadDeadline(time.Now().Add(q.g.Timeouts.Body)) // not every server has one
 	body, err := q.readBody()
-	_ = rc.SetReadDeadline(time.Time{})
 	if err != nil {
-		q.w.Header().Set("Connection", "close")
+		q.w.Header().Set("Connection", "close") // the read deadline holds for what the server still reads
 		return err
 	}
+	_ = http.NewResponseController(q.w).SetReadDeadline(time.Time{}) // not every server has one
 	q.in, err = openai.Parse(body, q.kind, openai.Limits{N: q.g.Limits.Choices, Prompts: q.g.Limits.Prompts})
 	if err != nil {
 		return err

@@ -78,16 +78,7 @@ func (h *Handler) Reload(c Config) error {
 // adopt starts what serves the pools of g, swaps g in, and ends what served
 // pools that g no longer has.
 func (h *Handler) adopt(g, old *generation) {
-	for name, p := range g.pools {
-		if old != nil {
-			if before := old.pools[name]; before != nil && before.replicas == p.replicas {
-				p.stop = before.stop
-				before.stop = nil
-				p.listen()
-				h.compare(g, p)
-				continue
-			}
-		}
+	for _, p := range g.pools {
 		h.serve(g, p)
 	}
 	h.current.Store(g)
@@ -95,14 +86,14 @@ func (h *Handler) adopt(g, old *generation) {
 		return
 	}
 	for name, p := range old.pools {
-		if p.stop != nil {
-			p.stop()
-		}
 		next := g.pools[name]
+		if next == nil || next.tasks != p.tasks {
+			p.tasks.end()
+		}
 		if p.own != nil && (next == nil || next.own != p.own) {
 			p.own.Close()
 		}
-		if next == nil || next.Transport != p.Transport {
+		if next == nil || !same(next.Transport, p.Transport) {
 			closeIdle(p.Transport)
 		}
 	}
@@ -141,7 +132,7 @@ func (h *Handler) Close() error {
 	h.closed = true
 	h.stop()
 	for _, p := range h.current.Load().pools {
-		p.stop()
+		p.tasks.end()
 	}
 	h.tasks.Wait()
 	for _, p := range h.current.Load().pools {
@@ -152,6 +143,11 @@ func (h *Handler) Close() error {
 
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// Also for a body that nobody will look at: the server reads it
+		// before it answers. Not every server has deadlines.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.current.Load().Timeouts.Body))
+	}
 	switch path := r.URL.Path; path {
 	case "/v1/chat/completions":
 		h.complete(w, r, openai.Chat)
