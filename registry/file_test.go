@@ -128,7 +128,7 @@ func TestFileIsARegistry(t *testing.T) {
 
 func TestOpenFileErrors(t *testing.T) {
 	if _, err := registry.OpenFile(registry.FileConfig{Path: filepath.Join(t.TempDir(), "none.json")}); err == nil || !strings.Contains(err.Error(), "none.json") {
-		t.Errorf("OpenFile of a missing file = %v", err)
+		t.Errorf("OpenFile of a missing file = %v, want an error that names it", err)
 	}
 }
 
@@ -139,16 +139,16 @@ func TestParsePools(t *testing.T) {
 		"replicas": [{"name": "gpu-0", "url": "http://10.0.0.1:8000", "zone": "a", "weight": 2}, {"url": "http://10.0.0.2:8000"}]
 	}, {"name": "empty"}]}`))
 	if err != nil || len(pools) != 2 {
-		t.Fatalf("ParsePools = %v, %v", pools, err)
+		t.Fatalf("ParsePools = %v, %v, want two pools", pools, err)
 	}
 	c := pools[0].Config()
 	if c.Headroom != 0.2 || c.KVTokens != 1000 || c.BlockSize != 32 || c.StaleAfter != 7*time.Second ||
 		c.PrefillRate != 15000 || c.StepTime != 20*time.Millisecond || c.MaxLoRA != 8 || c.AdapterLoad != time.Second {
-		t.Errorf("Config = %+v", c)
+		t.Errorf("Config = %+v, want what the file says", c)
 	}
 	r := pools[0].Replicas()[0]
 	if r.Name() != "gpu-0" || r.URL() != "http://10.0.0.1:8000" || r.Zone() != "a" || r.Weight() != 2 || r.PrefillRate() != 30_000 {
-		t.Errorf("replica = %q %q %q %v, prefill rate %v", r.Name(), r.URL(), r.Zone(), r.Weight(), r.PrefillRate())
+		t.Errorf("replica = %q %q %q %v, prefill rate %v, want gpu-0 as in the file and 30,000", r.Name(), r.URL(), r.Zone(), r.Weight(), r.PrefillRate())
 	}
 
 	bad := []struct {
@@ -168,7 +168,7 @@ func TestParsePools(t *testing.T) {
 	for _, tt := range bad {
 		_, err := registry.ParsePools([]byte(tt.doc))
 		if err == nil {
-			t.Errorf("%s: accepted", tt.name)
+			t.Errorf("%s: ParsePools = nil error, want one that says %q", tt.name, tt.want)
 			continue
 		}
 		for _, w := range tt.want {
@@ -193,11 +193,11 @@ func FuzzParsePools(f *testing.F) {
 		}
 		for _, p := range s.Pools() {
 			if c := p.Config(); c.Headroom < 0 || c.Headroom >= 1 || c.StaleAfter <= 0 || c.BlockSize < 1 {
-				t.Fatalf("Config = %+v", c)
+				t.Fatalf("Config = %+v, want a headroom from 0 to below 1, and StaleAfter and BlockSize above 0", c)
 			}
 			for _, r := range p.Replicas() {
 				if !strings.HasPrefix(strings.ToLower(r.URL()), "http") {
-					t.Fatalf("url %q", r.URL())
+					t.Fatalf("URL = %q, want http or https", r.URL())
 				}
 			}
 		}

@@ -40,7 +40,7 @@ func TestReplicaConfigIsChecked(t *testing.T) {
 	}
 	p := newPool(t, 1, registry.PoolConfig{})
 	if _, err := p.Add(registry.ReplicaConfig{Name: "0", URL: "http://10.0.0.9"}); err == nil || !strings.Contains(err.Error(), "taken") {
-		t.Errorf("Add of a taken name = %v", err)
+		t.Errorf("Add of a taken name = %v, want an error that says so", err)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestLeaseOutlivesMembership(t *testing.T) {
 	l := lease(t, r, registry.Claim{KV: 10}, 0)
 	p.Remove(r)
 	if r.Routable(t0) || r.Load().KV != 10 || p.Load().KV != 0 {
-		t.Errorf("after Remove: routable %v, its load %+v, the pool's %+v", r.Routable(t0), r.Load(), p.Load())
+		t.Errorf("after Remove: routable %v, its load %+v, the pool's %+v, want false, 10 KV and none", r.Routable(t0), r.Load(), p.Load())
 	}
 	l.Release()
 	if r.Load() != (registry.Load{}) {
-		t.Errorf("Load after Release = %+v", r.Load())
+		t.Errorf("Load after Release = %+v, want none", r.Load())
 	}
 }
 
@@ -165,11 +165,11 @@ func TestReplaceKeepsWhatIsUnchanged(t *testing.T) {
 		t.Error("a pool that was left out is still there")
 	}
 	if ps := s.Pools(); len(ps) != 2 || ps[0].Name() != "big" || ps[1].Name() != "new" {
-		t.Errorf("Pools = %v", ps)
+		t.Errorf("Pools = %v, want big and new", ps)
 	}
 	rs := big.Replicas()
 	if len(rs) != 2 || rs[0].Name() != "http://c" || rs[1] != b || b.Load().KV != 600 || b.Slot() != 1 {
-		t.Errorf("members = %v, kept one has load %+v in slot %d", rs, b.Load(), b.Slot())
+		t.Errorf("members = %v, kept one has load %+v in slot %d, want the new one, and the kept one with 600 KV in slot 1", rs, b.Load(), b.Slot())
 	}
 	if rs[0].Slot() == b.Slot() || rs[0].Pool() != big {
 		t.Errorf("the newcomer is in slot %d of %p, want another slot of %p", rs[0].Slot(), rs[0].Pool(), big)

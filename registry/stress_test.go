@@ -73,7 +73,7 @@ func TestLedgerAgainstModel(t *testing.T) {
 			h.l.Release()
 		}
 		if got := p.Load(); got != (registry.Load{}) {
-			t.Fatalf("seed %d: Load at rest = %+v", seed, got)
+			t.Fatalf("seed %d: Load at rest = %+v, want none", seed, got)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestConcurrentUse(t *testing.T) {
 			for _, r := range first {
 				l := r.Load()
 				if min(l.Requests, l.Prefilling, l.Prefill, l.KV, l.Context) < 0 || l.KV > capacity {
-					t.Errorf("Load = %+v", l)
+					t.Errorf("Load = %+v, want nothing below 0 and at most %d KV", l, capacity)
 				}
 				r.Report(registry.State{At: time.Now(), Running: 3, Steps: 1, KVUsage: 0.1, KVTokens: capacity, Adapters: []string{"t9"}})
 			}
@@ -164,7 +164,7 @@ func TestConcurrentUse(t *testing.T) {
 	watchers.Wait()
 	for _, r := range first {
 		if got := r.Load(); got != (registry.Load{}) {
-			t.Errorf("Load at rest = %+v", got)
+			t.Errorf("Load at rest = %+v, want none", got)
 		}
 	}
 	if calls.Load() == 0 {
