@@ -271,7 +271,7 @@ func TestAllStaleFallsBackToOwnBooks(t *testing.T) {
 		now := t0.Add(time.Minute)
 		for i := range 30 {
 			if _, err := rt.Pick(&router.Request{Key: uint64(i), Prompt: 200, Output: 100, Now: now}, p.Replicas()); err != nil {
-				t.Fatalf("%d replicas, all stale: %v", n, err)
+				t.Fatalf("%d replicas, all stale: Pick = %v, want a replica", n, err)
 			}
 		}
 		for _, r := range p.Replicas() {
@@ -339,7 +339,7 @@ func TestPanickingScorerLeaksNothing(t *testing.T) {
 		_, _ = rt.Pick(&router.Request{Now: t0}, p.Replicas())
 	}()
 	if got := p.Load(); got != (registry.Load{}) {
-		t.Errorf("Load = %+v after a panic in a scorer", got)
+		t.Errorf("Load = %+v after a panic in a scorer, want none", got)
 	}
 }
 

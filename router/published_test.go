@@ -146,7 +146,7 @@ func TestPowerOfTwoChoices(t *testing.T) {
 	one := newPool(t, 1, registry.PoolConfig{})
 	rt, _ := router.ByName("p2c", 1)
 	if d, err := rt.Pick(&router.Request{Now: t0}, one.Replicas()); err != nil || d.Replica.Slot() != 0 {
-		t.Errorf("one replica: Pick = %v, %v", name(d.Replica), err)
+		t.Errorf("one replica: Pick = %v, %v, want that one", name(d.Replica), err)
 	}
 }
 
@@ -207,11 +207,11 @@ func TestByName(t *testing.T) {
 	for _, n := range router.Names() {
 		rt, err := router.ByName(n, 7)
 		if err != nil {
-			t.Errorf("ByName(%q) = %v", n, err)
+			t.Errorf("ByName(%q) = %v, want a Router", n, err)
 			continue
 		}
 		if _, err := rt.Pick(&router.Request{Prompt: 10, Now: t0}, p.Replicas()); err != nil {
-			t.Errorf("%s: Pick = %v", n, err)
+			t.Errorf("%s: Pick = %v, want a replica", n, err)
 		}
 	}
 	if _, err := router.ByName("best", 0); err == nil || !strings.Contains(err.Error(), "chwbl") {
