@@ -143,7 +143,7 @@ func TestK5DeadlineInTheQueue(t *testing.T) {
 					t.Errorf("Admit = %v after %v (started %v), want a refusal at %v", err, time.Since(began), started, d)
 				}
 				if e := err.(*admission.Error); e.RetryAfter() < time.Second {
-					t.Errorf("RetryAfter = %v", e.RetryAfter())
+					t.Errorf("RetryAfter = %v, want whole seconds, at least one", e.RetryAfter())
 				}
 			})
 		}
@@ -151,7 +151,7 @@ func TestK5DeadlineInTheQueue(t *testing.T) {
 		g.give(1 << 20)
 		wg.Wait()
 		if g.free != 1<<20 {
-			t.Errorf("%d tokens taken", 1<<20-g.free)
+			t.Errorf("%d tokens taken, want 0", 1<<20-g.free)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func TestE5ClientLeavesWhileQueued(t *testing.T) {
 					return ok, err
 				})
 				if leaves != errors.Is(err, context.Canceled) {
-					t.Errorf("request %d: Admit = %v", i, err)
+					t.Errorf("request %d: Admit = %v, want nil", i, err)
 				}
 			})
 			synctest.Wait()
@@ -223,10 +223,10 @@ func TestLeaveWhileTried(t *testing.T) {
 				return starts, nil
 			})
 			if starts && err != nil || !starts && !errors.Is(err, context.Canceled) {
-				t.Errorf("starts %v: Admit = %v", starts, err)
+				t.Errorf("starts %v: Admit = %v, want nil if it starts, else the context's error", starts, err)
 			}
 			if s := g.c.Stats(); s.Waiting != 0 {
-				t.Errorf("Stats = %+v", s)
+				t.Errorf("Stats = %+v, want an empty line", s)
 			}
 		})
 	}
@@ -253,7 +253,7 @@ func TestQ7QueueAtShutdown(t *testing.T) {
 			t.Errorf("%d refused after %v, want 500 at once", refused.Load(), time.Since(began))
 		}
 		if err := g.c.Admit(t.Context(), admission.Work{}, g.take(0)); reason(err) != admission.Closing {
-			t.Errorf("Admit after Close = %v", err)
+			t.Errorf("Admit after Close = %v, want Closing", err)
 		}
 		g.c.Freed()
 		g.c.Close()

@@ -104,7 +104,7 @@ func TestExpiredWorkIsNeverNext(t *testing.T) {
 		t.Errorf("Next at the deadline = %+v, want nil", it)
 	}
 	if gone := l.Expired(start.Add(time.Second)); len(gone) != 1 || l.Len() != 0 {
-		t.Errorf("Expired = %v, %d left", gone, l.Len())
+		t.Errorf("Expired = %v, %d left, want the one item and 0", gone, l.Len())
 	}
 	if _, _, err := l.Push(admission.Work{Deadline: start}, start); err == nil || err.(*admission.Error).Reason != admission.Deadline {
 		t.Errorf("Push after the deadline = %v, want reason Deadline", err)
