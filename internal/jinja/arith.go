@@ -40,11 +40,14 @@ func addSequences(st *state, a, b Value) (Value, error) {
 			v.flag = strMarkup
 			return v, err
 		}
-		return st.str(a.Str() + b.Str())
+		v, err := st.str(st.mem.joined(a.Str(), b.Str()))
+		v.flag = a.flag&b.flag&strASCII | (a.flag|b.flag)&strWide
+		return v, err
 	case (a.kind == List || a.kind == Tuple) && a.kind == b.kind:
 		x, y := a.Items(), b.Items()
-		items := make([]Value, 0, len(x)+len(y))
-		v, err := st.list(append(append(items, x...), y...))
+		items := st.mem.values(len(x) + len(y))
+		copy(items[copy(items, x):], y)
+		v, err := st.list(items)
 		v.kind = a.kind
 		return v, err
 	case a.kind == String || a.kind == List || a.kind == Tuple:

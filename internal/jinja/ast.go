@@ -37,13 +37,15 @@ type (
 		line int
 		key  Value
 		u    *undef
-		dict bool // name is a method of dict
+		dict bool    // name is a method of dict
+		on   kindSet // kinds that have a method of this name to call
 	}
 	itemExpr struct {
 		x, arg expr
 		line   int
 		key    Value  // value of arg if that is a str literal
 		u      *undef // for key
+		dict   bool   // key may be an attribute of dict
 	}
 	sliceExpr struct {
 		x            expr
@@ -66,6 +68,7 @@ type (
 		x    expr
 		name string
 		fn   testFunc
+		is   func(Value) bool // the test, if it looks at the kind alone
 		args callArgs
 		line int
 	}

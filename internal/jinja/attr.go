@@ -41,6 +41,22 @@ func isDictAttr(name string) bool {
 	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
 }
 
+// kindSet is a set of kinds.
+type kindSet uint32
+
+func (s kindSet) has(k Kind) bool { return s>>k&1 != 0 }
+
+// callable returns the kinds whose method of this name a template may call.
+func callable(name string) kindSet {
+	var s kindSet
+	for k := Missing; k <= Function; k++ {
+		if m := methodsOf(k); m != "" && listed(m, name) && !((k == Dict || k == List) && listed(mutators, name)) {
+			s |= 1 << k
+		}
+	}
+	return s
+}
+
 func methodsOf(k Kind) string {
 	switch k {
 	case Dict:

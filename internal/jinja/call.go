@@ -151,8 +151,8 @@ func (x *callExpr) method(st *state, f *attrExpr) (Value, error) {
 	if err != nil {
 		return obj, err
 	}
-	if m := methodsOf(obj.kind); m == "" || !listed(m, f.name) || (obj.kind == Dict || obj.kind == List) && listed(mutators, f.name) {
-		fn, err := (&attrExpr{x: &constExpr{obj}, name: f.name, key: f.key, u: f.u, line: f.line, dict: f.dict}).eval(st)
+	if !f.on.has(obj.kind) {
+		fn, err := (&attrExpr{x: &constExpr{obj}, name: f.name, key: f.key, u: f.u, line: f.line, dict: f.dict, on: f.on}).eval(st)
 		if err != nil {
 			return fn, err
 		}
@@ -264,7 +264,7 @@ func (m *macroInfo) bind(st *state, a args) error {
 	if m.caller >= 0 && !hasCaller {
 		slots[m.caller] = undefined(noCaller, Missing)
 	}
-	if err := m.bindRest(slots, a, left); err != nil {
+	if err := m.bindRest(st, a, left); err != nil {
 		return err
 	}
 	for i := range m.params {
@@ -288,10 +288,11 @@ func (m *macroInfo) bind(st *state, a args) error {
 
 var noCaller = &undef{hint: "No caller defined"}
 
-func (m *macroInfo) bindRest(slots []Value, a args, left []kwVal) error {
+func (m *macroInfo) bindRest(st *state, a args, left []kwVal) error {
+	slots := st.frame.slots
 	switch {
 	case m.kwargs >= 0:
-		d := new(Map)
+		d := st.mem.slab.NewMap(len(left))
 		for _, k := range left {
 			d.Set(k.name, k.v)
 		}
@@ -303,9 +304,10 @@ func (m *macroInfo) bindRest(slots []Value, a args, left []kwVal) error {
 	case m.varargs >= 0:
 		var rest []Value
 		if len(a.pos) > len(m.params) {
-			rest = append(rest, a.pos[len(m.params):]...)
+			rest = st.mem.values(len(a.pos) - len(m.params))
+			copy(rest, a.pos[len(m.params):])
 		}
-		slots[m.varargs] = fromTuple(rest...)
+		slots[m.varargs] = st.mem.list(Tuple, rest)
 	case len(a.pos) > len(m.params):
 		return typeErr("macro %s takes not more than %d argument(s)", reprString(m.name), len(m.params))
 	}

@@ -184,6 +184,9 @@ func less(a, b Value, op operator, depth int) (bool, error) {
 func compare(st *state, op operator, a, b Value) (bool, error) {
 	switch op {
 	case opEq, opNe:
+		if a.kind == String && b.kind == String && (a.num != b.num || a.num < 64) {
+			return (a.Str() == b.Str()) == (op == opEq), nil
+		}
 		cost := 0
 		switch {
 		case a.kind != b.kind:
@@ -265,6 +268,19 @@ func weight(v Value, depth, limit int) int {
 	return n
 }
 
+// fewItems is the length of a list that is searched without looking at the
+// step limit in between.
+const fewItems = 64
+
+func hasString(items []Value, s string) bool {
+	for i := range items {
+		if v := &items[i]; v.kind == String && int(v.num) == len(s) && v.Str() == s {
+			return true
+		}
+	}
+	return false
+}
+
 // contains is Python's x in c.
 func contains(st *state, c, x Value) (bool, error) {
 	switch c.kind {
@@ -286,6 +302,11 @@ func contains(st *state, c, x Value) (bool, error) {
 		return false, nil
 	case None, Bool, Int, BigInt, Float, Macro, Namespace, Function:
 		return false, typeErr("argument of type '%s' is not iterable", typeName(c))
+	}
+	if x.kind == String && (c.kind == List || c.kind == Tuple) {
+		if items := c.Items(); len(items) <= fewItems {
+			return hasString(items, x.Str()), st.spend(len(items))
+		}
 	}
 	it, err := iterate(c)
 	if err != nil {

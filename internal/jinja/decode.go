@@ -22,7 +22,12 @@ func Decode(data []byte) (Value, error) { return new(Slab).Decode(data) }
 
 // Decode is the function Decode with memory from the slab.
 func (s *Slab) Decode(data []byte) (Value, error) {
-	d := decoder{s: unsafe.String(unsafe.SliceData(data), len(data)), slab: s}
+	return s.DecodeString(unsafe.String(unsafe.SliceData(data), len(data)))
+}
+
+// DecodeString is Decode of a string.
+func (s *Slab) DecodeString(text string) (Value, error) {
+	d := decoder{s: text, slab: s}
 	if !utf8.ValidString(d.s) {
 		return Value{}, errf(KindJSON, "invalid UTF-8")
 	}
@@ -144,9 +149,9 @@ func (d *decoder) array(depth int) (Value, error) {
 			return v, err
 		}
 	}
-	l := d.slab.newList(d.slab.valStack[mark:])
+	items := append(d.slab.vals.take(len(d.slab.valStack)-mark), d.slab.valStack[mark:]...)
 	d.slab.valStack = d.slab.valStack[:mark]
-	return Value{kind: List, ptr: unsafe.Pointer(l)}, nil
+	return d.slab.List(items), nil
 }
 
 func (d *decoder) object(depth int) (Value, error) {

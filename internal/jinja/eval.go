@@ -14,7 +14,7 @@ func (x *nameExpr) eval(st *state) (Value, error) {
 }
 
 func (x *listExpr) eval(st *state) (Value, error) {
-	items := make([]Value, len(x.items))
+	items := st.mem.values(len(x.items))
 	for i, e := range x.items {
 		v, err := e.eval(st)
 		if err != nil {
@@ -28,7 +28,7 @@ func (x *listExpr) eval(st *state) (Value, error) {
 }
 
 func (x *dictExpr) eval(st *state) (Value, error) {
-	m := &Map{entries: make([]Entry, 0, len(x.pairs))}
+	m := st.mem.slab.NewMap(len(x.pairs))
 	for _, p := range x.pairs {
 		k, err := p[0].eval(st)
 		if err != nil {
@@ -59,6 +59,13 @@ func (x *attrExpr) eval(st *state) (Value, error) {
 			}
 			return undefined(x.u, Dict), nil
 		}
+	case Namespace:
+		if !x.dict {
+			if e, ok := v.namespace().attrs.Get(x.name); ok {
+				return e, nil
+			}
+			return undefined(x.u, Namespace), nil
+		}
 	case Undefined:
 		return v, at(v.fail(), x.line)
 	}
@@ -83,8 +90,10 @@ func (x *itemExpr) eval(st *state) (Value, error) {
 		if e, ok := m.Get(x.key.Str()); ok {
 			return e, nil
 		}
-		if a, ok := attribute(v, x.key); ok {
-			return a, nil
+		if x.dict {
+			if a, ok := attribute(v, x.key); ok {
+				return a, nil
+			}
 		}
 		return undefined(x.u, Dict), nil
 	}

@@ -72,7 +72,7 @@ func (s *filterStmt) exec(st *state) error {
 }
 
 func (s *withStmt) exec(st *state) error {
-	vals := make([]Value, len(s.values))
+	vals := st.mem.values(len(s.values))
 	for i, x := range s.values {
 		v, err := x.eval(st)
 		if err != nil {

@@ -128,5 +128,5 @@ func filterFromJSON(st *state, x Value, _ args) (Value, error) {
 	if err := st.build(len(x.Str())); err != nil {
 		return x, err
 	}
-	return Decode([]byte(x.Str()))
+	return st.mem.slab.DecodeString(x.Str())
 }

@@ -7,19 +7,19 @@ func filterMap(st *state, x Value, a args) (Value, error) {
 		return x, err
 	}
 	if !truth(x) {
-		return fromGen(nil), nil
+		return st.mem.list(Generator, nil), nil
 	}
 	items, err := st.itemsOf(x)
 	if err != nil {
 		return x, err
 	}
-	out := make([]Value, len(items))
+	out := st.mem.values(len(items))
 	for i, v := range items {
 		if out[i], err = fn(v); err != nil {
 			return x, err
 		}
 	}
-	return fromGen(out), st.build(valueSize * len(out))
+	return st.mem.list(Generator, out), st.build(valueSize * len(out))
 }
 
 func mapper(st *state, a args) (getter, error) {
@@ -65,13 +65,13 @@ func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
 		a.pos = a.pos[1:]
 	}
 	if !truth(x) {
-		return fromGen(nil), nil
+		return st.mem.list(Generator, nil), nil
 	}
 	items, err := st.itemsOf(x)
 	if err != nil {
 		return x, err
 	}
-	out := make([]Value, 0, len(items))
+	out := st.mem.values(len(items))[:0]
 	for _, v := range items {
 		k, err := get(v)
 		if err != nil {
@@ -85,5 +85,5 @@ func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
 			out = append(out, v)
 		}
 	}
-	return fromGen(out), st.build(valueSize * len(out))
+	return st.mem.list(Generator, out), st.build(valueSize * len(out))
 }

@@ -89,16 +89,16 @@ func filterList(st *state, x Value, _ args) (Value, error) {
 	if err != nil {
 		return x, err
 	}
-	return FromList(items), nil
+	return st.mem.list(List, items), nil
 }
 
 func filterItems(st *state, x Value, _ args) (Value, error) {
 	switch x.kind {
 	case Undefined, Missing:
-		return fromGen(nil), nil
+		return st.mem.list(Generator, nil), nil
 	case Dict:
 		items, err := pairs(st, x.Map())
-		return fromGen(items), err
+		return st.mem.list(Generator, items), err
 	}
 	return x, typeErr("Can only get item pairs from a mapping.")
 }
@@ -109,12 +109,11 @@ func pairs(st *state, m *Map) ([]Value, error) {
 	if err := st.build(n * (3*valueSize + 40)); err != nil {
 		return nil, err
 	}
-	out, lists, vals := make([]Value, n), make([]list, n), make([]Value, 2*n)
+	out := st.mem.values(n)
 	for i := range m.entries {
-		v := vals[2*i : 2*i+2 : 2*i+2]
+		v := st.mem.values(2)
 		v[0], v[1] = m.entries[i].Key, m.entries[i].Val
-		lists[i].items = v
-		out[i] = fromTupleOf(&lists[i])
+		out[i] = st.mem.list(Tuple, v)
 	}
 	return out, nil
 }
@@ -168,7 +167,7 @@ func filterReverse(st *state, x Value, _ args) (Value, error) {
 	}
 	items = slices.Clone(items)
 	slices.Reverse(items)
-	return fromGen(items), st.build(valueSize * len(items))
+	return st.mem.list(Generator, items), st.build(valueSize * len(items))
 }
 
 func filterSum(st *state, x Value, a args) (Value, error) {
@@ -229,7 +228,7 @@ func filterBatch(st *state, x Value, a args) (Value, error) {
 		}
 		out = append(out, v)
 	}
-	return fromGen(out), nil
+	return st.mem.list(Generator, out), nil
 }
 
 func filterSlice(st *state, x Value, a args) (Value, error) {
@@ -264,5 +263,5 @@ func filterSlice(st *state, x Value, a args) (Value, error) {
 		}
 		out = append(out, v)
 	}
-	return fromGen(out), nil
+	return st.mem.list(Generator, out), nil
 }

@@ -51,20 +51,22 @@ func attrGetter(attr, def Value, fold bool) (getter, error) {
 // keyed is an item with its sort key.
 type keyed struct{ key, item Value }
 
-// keyItems computes the key of every item.
+// keyItems computes the key of every item. The result is valid until the next
+// call.
 func keyItems(st *state, x Value, get getter) ([]keyed, error) {
 	items, err := st.itemsOf(x)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]keyed, len(items))
-	for i, v := range items {
+	out := st.mem.sorted[:0]
+	for _, v := range items {
 		k, err := get(v)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = keyed{k, v}
+		out = append(out, keyed{k, v})
 	}
+	st.mem.sorted = out
 	return out, st.build(2 * valueSize * len(out))
 }
 
@@ -97,8 +99,8 @@ func sortKeyed(st *state, ks []keyed, reverse bool) error {
 	return failed
 }
 
-func itemsOfKeyed(ks []keyed) []Value {
-	out := make([]Value, len(ks))
+func itemsOfKeyed(st *state, ks []keyed) []Value {
+	out := st.mem.values(len(ks))
 	for i := range ks {
 		out[i] = ks[i].item
 	}
@@ -121,7 +123,7 @@ func filterSort(st *state, x Value, a args) (Value, error) {
 	if err := sortKeyed(st, ks, truth(b[0])); err != nil {
 		return x, err
 	}
-	return st.list(itemsOfKeyed(ks))
+	return st.list(itemsOfKeyed(st, ks))
 }
 
 // multiGetter reads several attributes divided by commas as one list.
@@ -174,7 +176,7 @@ func filterDictSort(st *state, x Value, a args) (Value, error) {
 	if err != nil {
 		return x, err
 	}
-	ks, err := keyItems(st, FromList(items), func(v Value) (Value, error) {
+	ks, err := keyItems(st, st.mem.list(List, items), func(v Value) (Value, error) {
 		k := v.Items()[pos]
 		if fold && k.kind == String {
 			k = FromString(toLower(k.Str()))
@@ -187,7 +189,7 @@ func filterDictSort(st *state, x Value, a args) (Value, error) {
 	if err := sortKeyed(st, ks, truth(b[2])); err != nil {
 		return x, err
 	}
-	return st.list(itemsOfKeyed(ks))
+	return st.list(itemsOfKeyed(st, ks))
 }
 
 func filterUnique(st *state, x Value, a args) (Value, error) {
@@ -219,7 +221,7 @@ func filterUnique(st *state, x Value, a args) (Value, error) {
 			out = append(out, k.item)
 		}
 	}
-	return fromGen(out), st.build(valueSize * len(out))
+	return st.mem.list(Generator, out), st.build(valueSize * len(out))
 }
 
 // extreme is min (sign -1) or max (sign 1).
@@ -292,7 +294,7 @@ func filterGroupBy(st *state, x Value, a args) (Value, error) {
 		if err != nil {
 			return x, err
 		}
-		out = append(out, fromTupleOf(&list{items: []Value{key, FromList(itemsOfKeyed(ks[:n]))}, view: groupTuple}))
+		out = append(out, fromTupleOf(&list{items: []Value{key, FromList(itemsOfKeyed(st, ks[:n]))}, view: groupTuple}))
 		ks = ks[n:]
 	}
 	return st.list(out)

@@ -78,8 +78,10 @@ func escapeHTML(v Value) string {
 }
 
 func escapeText(s string) string {
-	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(s)
+	return htmlEscaper.Replace(s)
 }
+
+var htmlEscaper = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
 func filterFormat(st *state, s Value, a args) (Value, error) {
 	switch {
@@ -121,6 +123,9 @@ func filterReplace(st *state, s Value, a args) (Value, error) {
 
 // replace is str.replace, with the size of the result counted beforehand.
 func replace(st *state, s, old, with string, n int) (Value, error) {
+	if !strings.Contains(s, old) {
+		return FromString(s), nil
+	}
 	if len(with) > len(old) {
 		c := strings.Count(s, old)
 		if n >= 0 {
@@ -148,6 +153,10 @@ func strip(s, chars Value, left, right bool) (Value, error) {
 	match := isSpace
 	switch chars.kind {
 	case Missing, None:
+		s = stripASCII(s, left, right)
+		if t := s.Str(); t == "" || (!left || t[0] < utf8.RuneSelf) && (!right || t[len(t)-1] < utf8.RuneSelf) {
+			return s, nil
+		}
 	case String:
 		set := chars.Str()
 		match = func(r rune) bool { return strings.ContainsRune(set, r) }
@@ -164,6 +173,20 @@ func strip(s, chars Value, left, right bool) (Value, error) {
 	v := FromString(t)
 	v.flag = s.flag & strASCII
 	return v, nil
+}
+
+// stripASCII strips the white space that is ASCII.
+func stripASCII(s Value, left, right bool) Value {
+	t := s.Str()
+	for left && t != "" && t[0] < utf8.RuneSelf && isSpace(rune(t[0])) {
+		t = t[1:]
+	}
+	for right && t != "" && t[len(t)-1] < utf8.RuneSelf && isSpace(rune(t[len(t)-1])) {
+		t = t[:len(t)-1]
+	}
+	v := FromString(t)
+	v.flag = s.flag & strASCII
+	return v
 }
 
 func filterIndent(st *state, s Value, a args) (Value, error) {

@@ -3,33 +3,30 @@ package jinja
 // globalFunc is a function that templates can call.
 type globalFunc func(st *state, a args) (Value, error)
 
+// The functions that every template sees.
+var globals = [...]function{
+	{name: "namespace", fn: globalNamespace},
+	{name: "range", fn: globalRange},
+	{name: "dict", fn: globalDict},
+	{name: "raise_exception", fn: globalRaise},
+	{name: "strftime_now", fn: globalStrftimeNow},
+	{name: "joiner", fn: globalJoiner},
+	{name: "cycler", fn: globalCycler},
+}
+
 // globalByName returns a built-in variable, or Missing.
 func globalByName(name string) Value {
-	var fn globalFunc
-	switch name {
-	case "namespace":
-		fn = globalNamespace
-	case "range":
-		fn = globalRange
-	case "dict":
-		fn = globalDict
-	case "raise_exception":
-		fn = globalRaise
-	case "strftime_now":
-		fn = globalStrftimeNow
-	case "joiner":
-		fn = globalJoiner
-	case "cycler":
-		fn = globalCycler
-	default:
-		return Value{}
+	for i := range globals {
+		if f := &globals[i]; f.name == name {
+			return fromFunc(f)
+		}
 	}
-	return fromFunc(&function{name: name, fn: fn})
+	return Value{}
 }
 
 // newMap builds a dict from the arguments of dict() or namespace().
 func newMap(st *state, name string, a args) (*Map, error) {
-	m := new(Map)
+	m := st.mem.slab.NewMap(len(a.kw))
 	if len(a.pos) > 1 {
 		return nil, typeErr("%s expected at most 1 argument, got %d", name, len(a.pos))
 	}
@@ -85,7 +82,9 @@ func globalNamespace(st *state, a args) (Value, error) {
 	if err != nil {
 		return Value{}, err
 	}
-	return fromNamespace(&namespace{attrs: *m}), nil
+	ns := st.mem.namespace()
+	ns.attrs = *m
+	return fromNamespace(ns), nil
 }
 
 func globalDict(st *state, a args) (Value, error) {
@@ -96,7 +95,7 @@ func globalDict(st *state, a args) (Value, error) {
 	return FromDict(m), nil
 }
 
-func globalRange(_ *state, a args) (Value, error) {
+func globalRange(st *state, a args) (Value, error) {
 	if len(a.kw) > 0 {
 		return Value{}, typeErr("range() takes no keyword arguments")
 	}
@@ -116,7 +115,7 @@ func globalRange(_ *state, a args) (Value, error) {
 		}
 		n[i] = v.int()
 	}
-	r := &rng{start: n[0], stop: n[1], step: n[2]}
+	r := rng{start: n[0], stop: n[1], step: n[2]}
 	switch len(a.pos) {
 	case 1:
 		r.start, r.stop, r.step = 0, n[0], 1
@@ -134,7 +133,7 @@ func globalRange(_ *state, a args) (Value, error) {
 	if r.n > maxRange {
 		return Value{}, errf(KindOverflow, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", maxRange)
 	}
-	return fromRange(r), nil
+	return st.mem.rng(r), nil
 }
 
 func globalRaise(st *state, a args) (Value, error) {

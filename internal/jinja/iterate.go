@@ -99,7 +99,7 @@ func (it *iterator) rest(st *state) ([]Value, error) {
 	if err := st.build(valueSize * n); err != nil {
 		return nil, err
 	}
-	out := make([]Value, 0, n)
+	out := st.mem.values(n)[:0]
 	for {
 		v, ok := it.next()
 		if !ok {

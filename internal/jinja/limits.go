@@ -58,7 +58,7 @@ func (st *state) build(n int) error {
 
 // list makes a list value, counting its memory.
 func (st *state) list(items []Value) (Value, error) {
-	return FromList(items), st.build(valueSize * len(items))
+	return st.mem.list(List, items), st.build(valueSize * len(items))
 }
 
 // str makes a str value, counting its memory.

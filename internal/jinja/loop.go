@@ -52,7 +52,8 @@ func (s *forStmt) run(st *state, v Value, depth int, parent *frame) error {
 		if err != nil {
 			return err
 		}
-		loop = &loopState{items: items, depth: depth, stmt: s, frame: parent}
+		loop = st.mem.loop()
+		*loop = loopState{items: items, depth: depth, stmt: s, frame: parent}
 		it = iterator{items: items}
 	}
 	ran := false

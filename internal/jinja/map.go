@@ -53,6 +53,15 @@ func (m *Map) find(key Value) int {
 		}
 		return -1
 	}
+	if key.kind == String {
+		s := key.Str()
+		for i := range m.entries {
+			if k := &m.entries[i].Key; k.kind == String && int(k.num) == len(s) && k.Str() == s {
+				return i
+			}
+		}
+		return -1
+	}
 	for i := range m.entries {
 		if sameKey(m.entries[i].Key, key) {
 			return i

@@ -56,19 +56,19 @@ func dictMethod(st *state, self Value, name string, a args) (Value, error) {
 	switch name {
 	case "items":
 		items, err := pairs(st, m)
-		return fromView("dict_items", items), err
+		return st.mem.view("dict_items", items), err
 	case "keys":
-		items := make([]Value, m.Len())
+		items := st.mem.values(m.Len())
 		for i := range items {
 			items[i] = m.entries[i].Key
 		}
-		return fromView("dict_keys", items), nil
+		return st.mem.view("dict_keys", items), nil
 	case "values":
-		items := make([]Value, m.Len())
+		items := st.mem.values(m.Len())
 		for i := range items {
 			items[i] = m.entries[i].Val
 		}
-		return fromView("dict_values", items), nil
+		return st.mem.view("dict_values", items), nil
 	case "copy":
 		return self, nil // dicts never change, so a copy can share
 	}

@@ -45,7 +45,7 @@ func stringMethod(st *state, self Value, name string, a args) (Value, error) {
 		if err != nil {
 			return self, err
 		}
-		return st.list(strValues(splitLines(s, truth(b[0]))))
+		return st.list(strValues(st, splitLines(s, truth(b[0]))))
 	case "expandtabs":
 		return expandTabs(st, s, a)
 	}
@@ -110,8 +110,8 @@ func classMethod(s, name string) (v, ok bool) {
 	return false, false
 }
 
-func strValues(ss []string) []Value {
-	out := make([]Value, len(ss))
+func strValues(st *state, ss []string) []Value {
+	out := st.mem.values(len(ss))
 	for i, s := range ss {
 		out[i] = FromString(s)
 	}
@@ -168,7 +168,7 @@ func split(st *state, s string, right bool, a args) (Value, error) {
 	default:
 		parts = strings.SplitN(s, sep.Str(), n+1)
 	}
-	return st.list(strValues(parts))
+	return st.list(strValues(st, parts))
 }
 
 // splitSpace splits at runs of white space, at most n times if n >= 0.

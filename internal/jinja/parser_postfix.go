@@ -1,5 +1,7 @@
 package jinja
 
+import "strings"
+
 // postfix parses attributes, subscripts and calls after x. The number of
 // links is bounded like nesting, because evaluation recurses over them.
 func (p *parser) postfix(x expr) (expr, error) {
@@ -57,7 +59,7 @@ func (p *parser) attribute(x expr) (expr, error) {
 	switch t.kind {
 	case tokName:
 		key := flagged(FromString(t.text))
-		return &attrExpr{x: x, name: t.text, line: t.line, key: key, u: &undef{name: key}, dict: isDictAttr(t.text)}, nil
+		return &attrExpr{x: x, name: t.text, line: t.line, key: key, u: &undef{name: key}, dict: isDictAttr(t.text), on: callable(t.text)}, nil
 	case tokInt:
 		return newItem(x, &constExpr{t.val}, t.line), nil
 	}
@@ -96,7 +98,8 @@ func (p *parser) subscript(x expr, t token) (expr, error) {
 func newItem(x, arg expr, line int) expr {
 	it := &itemExpr{x: x, arg: arg, line: line}
 	if c, ok := arg.(*constExpr); ok && c.v.kind == String {
-		it.key, it.u = c.v, &undef{name: c.v}
+		s := c.v.Str()
+		it.key, it.u, it.dict = c.v, &undef{name: c.v}, isDictAttr(s) || strings.HasPrefix(s, "__")
 	}
 	return it
 }
@@ -228,7 +231,7 @@ func (p *parser) test(x expr, is token) (expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &testExpr{x: x, name: name.text, fn: testByName(name.text), line: is.line}
+	t := &testExpr{x: x, name: name.text, fn: testByName(name.text), is: kindTest(name.text), line: is.line}
 	switch c := p.cur(); {
 	case c.isOp("("):
 		t.args, err = p.callArgs()

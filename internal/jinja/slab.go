@@ -1,5 +1,7 @@
 package jinja
 
+import "unsafe"
+
 // Slab hands out the small maps and lists of one conversation from a few
 // larger allocations. The zero Slab is ready; it is not safe for concurrent
 // use.
@@ -28,10 +30,14 @@ func (s *Slab) NewMap(n int) *Map {
 	return m
 }
 
-func (s *Slab) newList(items []Value) *list {
+// Values returns a slice of n zero values.
+func (s *Slab) Values(n int) []Value { return s.vals.take(n)[:n] }
+
+// List returns a list that owns items.
+func (s *Slab) List(items []Value) Value {
 	l := &s.lists.take(1)[:1][0]
-	l.items = append(s.vals.take(len(items)), items...)
-	return l
+	l.items = items
+	return Value{kind: List, ptr: unsafe.Pointer(l)}
 }
 
 // Reset forgets everything that came from the slab, so that its memory can be

@@ -31,15 +31,13 @@ func slice(st *state, v, lo, hi, step Value) (Value, error) {
 		return sliceString(st, v, from, by, count)
 	case Range:
 		r := (*rng)(v.ptr)
-		return fromRange(&rng{r.start + int64(from)*r.step, r.start + int64(to)*r.step, r.step * int64(by), int64(count)}), nil
+		return st.mem.rng(rng{r.start + int64(from)*r.step, r.start + int64(to)*r.step, r.step * int64(by), int64(count)}), nil
 	}
 	items := v.Items()
 	if by == 1 { // lists never change, so they can share memory
-		out := FromList(items[from : from+count : from+count])
-		out.kind = v.kind
-		return out, st.spend(1)
+		return st.mem.list(v.kind, items[from:from+count:from+count]), st.spend(1)
 	}
-	out := make([]Value, count)
+	out := st.mem.values(count)
 	for i := range out {
 		out[i] = items[from+i*by]
 	}

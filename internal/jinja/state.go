@@ -20,6 +20,7 @@ type state struct {
 	slab      []Value // slots of frames that do not escape
 	args      []Value // stack of call arguments
 	kws       []kwVal // stack of keyword arguments
+	mem       memory  // of the values made on the way
 }
 
 // frame holds the variables of one function call.
@@ -54,6 +55,7 @@ func (st *state) finish() {
 	clear(st.ctx)
 	st.out, st.frame = nil, nil
 	st.args, st.kws, st.slab = keep(st.args), keep(st.kws), keep(st.slab)
+	st.mem.reset()
 }
 
 func keep[T any](s []T) []T {
@@ -76,7 +78,8 @@ func (st *state) run(t *Template) error {
 // the current one.
 func (st *state) push(fn *fnInfo, parent *frame) (*frame, int) {
 	if fn.escapes {
-		f := &frame{slots: make([]Value, fn.slots), parent: parent}
+		f := st.mem.frame()
+		f.slots, f.parent = st.mem.values(fn.slots), parent
 		st.frame = f
 		return f, -1
 	}
@@ -153,7 +156,7 @@ func (st *state) capture(f func() error) (Value, error) {
 
 // captured takes back the output written since mark.
 func (st *state) captured(mark int) (Value, error) {
-	s := string(st.out[mark:])
+	s := st.mem.copied(st.out[mark:])
 	st.out = st.out[:mark]
 	return st.str(s)
 }

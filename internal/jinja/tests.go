@@ -12,6 +12,9 @@ func (x *testExpr) eval(st *state) (Value, error) {
 		return v, at(errf(KindRuntime, "No test named '%s'.", x.name), x.line)
 	}
 	if x.args.none() {
+		if x.is != nil {
+			return FromBool(x.is(v)), nil
+		}
 		ok, err := x.fn(st, v, args{})
 		return FromBool(ok), at(err, x.line)
 	}
