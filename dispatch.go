@@ -50,7 +50,7 @@ func (q *request) pick() (bool, error) {
 	if !q.keptReady() {
 		return false, nil
 	}
-	p.forgetChanged()
+	p.slots.forgetChanged(p.Prefix, p.replicas)
 	replicas := p.replicas.Replicas()
 	q.overlap()
 	q.route = router.Request{

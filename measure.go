@@ -88,7 +88,7 @@ func (q *request) encodeChat() (err error) {
 	if q.in.Multimodal {
 		q.blocks = q.blocks[:0] // the engine hashes what only it knows
 	}
-	differs := q.pool.parity.differs()
+	differs := q.pool.tasks.parity.differs()
 	if err != nil && differs { // the engine's template may well take it
 		return q.estimateChat()
 	}
@@ -118,7 +118,7 @@ func (q *request) encodePrompt(p openai.Prompt) (err error) {
 		} else {
 			q.tokens, err = m.AppendPrompt(q.tokens, p.Text)
 		}
-		q.rec.Approximate = q.rec.Approximate || q.pool.parity.differs() || q.in.Truncate
+		q.rec.Approximate = q.rec.Approximate || q.pool.tasks.parity.differs() || q.in.Truncate
 		return promptError("prompt", err)
 	}
 	q.rec.Approximate = true

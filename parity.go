@@ -3,7 +3,6 @@ package expediter
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/tokenize"
@@ -21,9 +20,13 @@ type parity struct {
 
 // compared is what a comparison depends on.
 type compared struct {
-	tokenizer      *tokenize.Model
-	served, apiKey string
-	interval       time.Duration
+	tokenizer *tokenize.Model
+	served    string
+	watched   // how the replicas are reached, and how often
+}
+
+func (c compared) same(o compared) bool {
+	return c.tokenizer == o.tokenizer && c.served == o.served && c.watched.same(o.watched)
 }
 
 // differs reports whether a replica counts other tokens than the gateway.
@@ -35,9 +38,9 @@ func (y *parity) differs() bool {
 // compare makes p's replicas be asked for their token ids as g says, from now
 // on; where nothing has changed the comparison goes on as it is.
 func (h *Handler) compare(g *generation, p *pool) {
-	y := p.parity
-	of := compared{p.Tokenizer, p.Served, p.APIKey, g.Parity}
-	if y.of == of {
+	y := p.tasks.parity
+	of := compared{p.Tokenizer, p.Served, watched{p.Transport, p.APIKey, g.Parity}}
+	if y.of.same(of) {
 		return
 	}
 	y.of = of
@@ -69,7 +72,7 @@ func (h *Handler) compare(g *generation, p *pool) {
 func (h *Handler) Parity() map[*registry.Replica]bool {
 	agrees := make(map[*registry.Replica]bool)
 	for _, p := range h.current.Load().pools {
-		check := p.parity.check.Load()
+		check := p.tasks.parity.check.Load()
 		if check == nil {
 			continue
 		}

@@ -82,7 +82,7 @@ func (q *request) learn() {
 	if o, ok := q.pool.Prefix.(cacheObserver); ok {
 		o.Observe(q.replica.Slot(), q.rec.Predicted/size, q.usage.cached/size)
 	}
-	q.pool.fit(q.replica, size)
+	q.pool.slots.fit(q.pool.Prefix, q.replica, size)
 }
 
 // cacheObserver is a PrefixMap that learns from what the engine reports: of

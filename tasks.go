@@ -1,0 +1,94 @@
+package expediter
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/expediterhq/expediter/vllm"
+)
+
+// tasks is what goes on in the background for one registry.Pool: news of room
+// for its line, the reading of its replicas' metrics, and the comparison of
+// token ids. It is shared by all generations of the pool.
+type tasks struct {
+	ctx    context.Context // ends with the pool
+	end    context.CancelFunc
+	freed  atomic.Pointer[Admitter] // who hears of room that appears
+	parity *parity
+
+	watched   watched // with Handler.reload held
+	stopWatch context.CancelFunc
+}
+
+// watched is what the reading of metrics depends on.
+type watched struct {
+	transport http.RoundTripper
+	apiKey    string
+	interval  time.Duration
+}
+
+func (w watched) same(o watched) bool {
+	return same(w.transport, o.transport) && w.apiKey == o.apiKey && w.interval == o.interval
+}
+
+// same compares two parts that a Config may bring, such as transports. Some
+// cannot be compared: those are never the same.
+func same(a, b any) bool {
+	if a == nil || b == nil || reflect.TypeOf(a) != reflect.TypeOf(b) {
+		return false
+	}
+	return reflect.ValueOf(a).Comparable() && a == b
+}
+
+// serve makes sure that the background of p is as g says: begun if p is new,
+// changed where something it depends on has changed.
+func (h *Handler) serve(g *generation, p *pool) {
+	if p.tasks == nil {
+		t := new(tasks)
+		t.ctx, t.end = context.WithCancel(h.ctx)
+		t.parity = &parity{ctx: t.ctx}
+		p.tasks = t
+		p.replicas.OnChange(func() {
+			if a := t.freed.Load(); a != nil {
+				(*a).Freed()
+			}
+		})
+	}
+	p.tasks.freed.Store(&p.Admitter)
+	h.compare(g, p)
+	h.watch(g, p)
+}
+
+// watch reads the metrics of p's replicas as g says.
+func (h *Handler) watch(g *generation, p *pool) {
+	t := p.tasks
+	of := watched{p.Transport, p.APIKey, g.Scrape}
+	if t.watched.same(of) {
+		return
+	}
+	t.watched = of
+	if t.stopWatch != nil {
+		t.stopWatch()
+		t.stopWatch = nil
+	}
+	if g.Scrape < 0 {
+		return
+	}
+	ctx, stop := context.WithCancel(t.ctx)
+	t.stopWatch = stop
+	w := &vllm.Watcher{Pool: p.replicas, Interval: g.Scrape, Transport: p.Transport, APIKey: p.APIKey, Logger: g.Logger}
+	h.tasks.Go(func() { w.Run(ctx) })
+}
+
+// idleCloser is what http.Transport offers to let idle connections go.
+type idleCloser interface{ CloseIdleConnections() }
+
+// closeIdle lets go of t's idle connections, if it can.
+func closeIdle(t http.RoundTripper) {
+	if c, ok := t.(idleCloser); ok {
+		c.CloseIdleConnections()
+	}
+}
