@@ -105,11 +105,15 @@ func (Blend) add(cost []float64, replicas []*registry.Replica, weight float64, v
 // Sticky is llm-d's sticky-until-saturated rule (llm-d blog, 17 August 2026):
 // among replicas that hold most of the prompt, or among all if none does,
 // take the one with the least prefill pending, this request's included. When
-// the best holder has Peak x Wait tokens more pending than the least loaded
-// replica, all are considered.
+// the best holder has more pending, beyond the least loaded replica, than it
+// prefills in Wait, all are considered.
+//
+// The published rule knows the speed of prefill as a constant measured on the
+// hardware, 16,000 tokens/s for Qwen3-32B on two H100; here it is what the
+// pool has learned of the holder, so that the rule fits other hardware.
 type Sticky struct {
 	Affinity    float64 // share of the prompt to be held. If zero, 0.8
-	Peak        float64 // tokens/s of prefill. If zero, 16,000 (Qwen3-32B on two H100)
+	Peak        float64 // tokens/s of prefill. If zero, the holder's PrefillRate
 	Wait        float64 // seconds. If zero, 14
 	DecodeBound bool    // take the fewest requests instead of the least prefill
 }
@@ -118,20 +122,20 @@ type Sticky struct {
 // not considered that they are used only if no other has room.
 func (s Sticky) Score(cost []float64, req *Request, replicas []*registry.Replica) {
 	orElse(&s.Affinity, 0.8)
-	orElse(&s.Peak, 16_000)
 	orElse(&s.Wait, 14)
 	warm := func(r *registry.Replica) bool {
 		return float64(req.CachedOn(r)) >= s.Affinity*float64(req.Prompt)
 	}
+	var best *registry.Replica // among those that hold the prompt
 	least, leastWarm := math.Inf(1), math.Inf(1)
 	for i, r := range replicas {
 		pending := float64(req.Load(i, r).Prefill)
 		least = min(least, pending)
-		if warm(r) {
-			leastWarm = min(leastWarm, pending)
+		if warm(r) && pending < leastWarm {
+			best, leastWarm = r, pending
 		}
 	}
-	all := math.IsInf(leastWarm, 1) || leastWarm-least > s.Peak*s.Wait
+	all := best == nil || leastWarm-least > s.peak(best)*s.Wait
 	for i, r := range replicas {
 		if !all && !warm(r) {
 			cost[i] += last
@@ -142,6 +146,13 @@ func (s Sticky) Score(cost []float64, req *Request, replicas []*registry.Replica
 			cost[i] += float64(l.Prefill + req.Uncached(r))
 		}
 	}
+}
+
+func (s Sticky) peak(r *registry.Replica) float64 {
+	if s.Peak > 0 {
+		return s.Peak
+	}
+	return r.PrefillRate()
 }
 
 // LMetric is the product rule of arXiv 2603.15202: the prefill tokens the
@@ -169,28 +180,49 @@ func (s LMetric) Score(cost []float64, req *Request, replicas []*registry.Replic
 // first that has at most Bound times the mean number of requests takes it.
 // The order is by rendezvous hashing, which needs no ring and spreads more
 // evenly than one.
+//
+// The key is the hash of the first Depth tokens of the prompt. KubeAI takes
+// the first 100 characters of the first user message, which are the first
+// that differ between conversations; a prompt of tokens has no messages, so
+// Depth has to reach past the system prompt that all share, and no farther
+// than what those share that should meet on one replica. The depth that is
+// used falls on a block's end; a shorter prompt is hashed whole, and one
+// without Request.Blocks has Request.Key.
 type BoundedHash struct {
 	Bound float64 // times the mean. If zero, 1.25
+	Depth int     // tokens. If zero, 1024
 }
 
 // Score adds the replica's place in the key's order, from 0 to 1, and 1 more
 // if it is above the bound.
 func (s BoundedHash) Score(cost []float64, req *Request, replicas []*registry.Replica) {
 	orElse(&s.Bound, 1.25)
+	key := s.key(req)
 	total := 1
 	for i, r := range replicas {
 		total += req.Load(i, r).Requests
 	}
 	bound := math.Ceil(s.Bound * float64(total) / float64(len(replicas)))
 	for i, r := range replicas {
-		cost[i] += 1 - math.Ldexp(float64(Draw(req.Key, r.Hash())>>11), -53)
+		cost[i] += 1 - math.Ldexp(float64(Draw(key, r.Hash())>>11), -53)
 		if float64(req.Load(i, r).Requests+1) > bound {
 			cost[i]++
 		}
 	}
 }
 
-// orElse sets v to d if it is zero.
+func (s BoundedHash) key(req *Request) uint64 {
+	if len(req.Blocks) == 0 {
+		return req.Key
+	}
+	depth := s.Depth
+	if depth == 0 {
+		depth = 1024
+	}
+	n := depth / max(req.BlockSize, 1)
+	return req.Blocks[min(max(n, 1), len(req.Blocks))-1]
+}
+
 func orElse(v *float64, d float64) {
 	if *v == 0 {
 		*v = d

@@ -202,6 +202,71 @@ func TestBoundedHash(t *testing.T) {
 	}
 }
 
+// Requests that share as much as is hashed meet on one replica, whatever they
+// go on with; those that part before do not.
+func TestBoundedHashDepth(t *testing.T) {
+	p := newPool(t, 8, registry.PoolConfig{})
+	chain := func(shared, own uint64, n int) (blocks []uint64) { // 16 tokens each, parting behind shared
+		for i := range uint64(n) {
+			h := 1000 + i
+			if i >= shared {
+				h += own << 32
+			}
+			blocks = append(blocks, h)
+		}
+		return blocks
+	}
+	homes := func(depth int, shared uint64, n int) int {
+		rt := router.New(router.Config{Scorers: []router.Scorer{router.BoundedHash{Depth: depth}}, Tie: -1})
+		seen := map[*registry.Replica]bool{}
+		for own := range uint64(50) {
+			d, err := rt.Pick(&router.Request{Key: 1000, Blocks: chain(shared, own+1, n), BlockSize: 16, Now: t0}, p.Replicas())
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[d.Replica] = true
+			d.Lease.Release()
+		}
+		return len(seen)
+	}
+	for _, tt := range []struct {
+		depth  int
+		shared uint64
+		blocks int
+		one    bool
+	}{
+		{0, 64, 100, true}, {0, 63, 100, false}, // 1,024 tokens
+		{32, 2, 100, true}, {32, 1, 100, false},
+		{33, 2, 100, true},  // a depth falls on a block's end
+		{5, 1, 100, true},   // and is at least one block
+		{0, 10, 10, true},   // a short prompt is hashed whole
+		{0, 10, 11, false},  //
+		{320, 20, 20, true}, // as deep as the prompt is long
+	} {
+		if n := homes(tt.depth, tt.shared, tt.blocks); (n == 1) != tt.one {
+			t.Errorf("depth %d, %d of %d blocks shared: %d homes", tt.depth, tt.shared, tt.blocks, n)
+		}
+	}
+}
+
+// Without Peak, the limit is what the holder has been seen to prefill.
+func TestStickyKnowsTheHolder(t *testing.T) {
+	for _, tt := range []struct {
+		rate float64 // tokens/s
+		want int
+	}{{10_000, 0}, {100, 1}} {
+		p := newPool(t, 2, registry.PoolConfig{PrefillRate: tt.rate})
+		if _, ok := p.Replicas()[0].LeaseAt(registry.Claim{Prefill: 2000, KV: 100, Context: 100}, t0); !ok {
+			t.Fatal("lease refused")
+		}
+		rt := router.New(router.Config{Scorers: []router.Scorer{router.Sticky{}}, Tie: -1}) // lets go at 14 s of prefill
+		d, err := rt.Pick(&router.Request{Prompt: 1000, Cached: []int{900, 0}, Now: t0}, p.Replicas())
+		if err != nil || d.Replica.Slot() != tt.want {
+			t.Errorf("at %v tokens/s: Pick = %v, %v, want r%d", tt.rate, name(d.Replica), err, tt.want)
+		}
+	}
+}
+
 func TestByName(t *testing.T) {
 	p := newPool(t, 3, registry.PoolConfig{})
 	for _, n := range router.Names() {

@@ -14,6 +14,7 @@ var Never = math.Inf(1)
 // goroutines at once.
 type Request struct {
 	Key       uint64              // hash of the first block; breaks ties the same way on every gateway
+	Blocks    []uint64            // chained hashes of the prompt's full blocks, for rules that hash a prefix; may be nil
 	Adapter   string              // LoRA adapter, or empty
 	Prompt    int                 // prompt tokens
 	Output    int                 // tokens expected per sequence, not max_tokens

@@ -33,8 +33,8 @@ type Config struct {
 	Direct bool
 
 	// Expect returns the output tokens a gateway expects of a request, which
-	// is what it claims KV cache for. If nil, the 90th percentile of the
-	// tenant's outputs in the trace, as a gateway learns it.
+	// is what it claims KV cache for. If nil, each gateway learns it of the
+	// answers it has seen, with admission.Outputs.
 	Expect func(r *Request) int
 	// Tenant describes a tenant. If nil, all have tier 0, weight 1 and no limit.
 	Tenant func(name string) Tenant

@@ -212,6 +212,33 @@ func TestLongAnswerGrowsItsLease(t *testing.T) {
 	}
 }
 
+// A gateway claims 256 tokens for an answer of a tenant it does not know, so
+// that one fills this replica; after a few answers of 10 tokens it knows
+// better, for this tenant alone.
+func TestGatewayLearnsOutputs(t *testing.T) {
+	tight := steady
+	tight.KVTokens = 480
+	pairs := &fleet.Trace{}
+	for i := range 40 {
+		tenant := "known"
+		if i >= 20 {
+			tenant = "new"
+		}
+		at := time.Duration(i/2) * time.Second
+		pairs.Requests = append(pairs.Requests, fleet.Request{At: at, Tenant: tenant, Prompt: 100, Output: 10, MaxTokens: 300})
+	}
+	early := run(t, fleet.Config{Replicas: fleet.Uniform(1, tight), Pool: registry.PoolConfig{Headroom: -1}}, pairs)
+	// Of the first 8 of each tenant every second one waits for the one before.
+	for _, tn := range early.Tenants {
+		if tn.TTFT.P90 < 100*ms || tn.TTFT.P50 > 60*ms {
+			t.Errorf("%s: TTFT = %v, want a few to have waited", tn.Name, tn.TTFT)
+		}
+	}
+	if n := early.Wait.N; n != 40 || early.Wait.Mean < 8*100*ms/40 || early.Wait.Mean > 10*120*ms/40 {
+		t.Errorf("wait = %v of %d, want 8 of 40 to have waited for one answer", early.Wait, n)
+	}
+}
+
 // A hung engine answers its probes; requests get away from it by time-out.
 func TestHang(t *testing.T) {
 	trace := every(40, 100*ms, fleet.Request{Prompt: 160, Output: 20})
@@ -300,7 +327,9 @@ func TestDirectOverflowsTheCache(t *testing.T) {
 	tight := steady
 	tight.KVTokens = 4000
 	trace := every(100, 20*ms, fleet.Request{Prompt: 200, Output: 400})
-	leased := run(t, fleet.Config{Replicas: fleet.Uniform(2, tight), MaxWait: time.Hour}, trace)
+	leased := run(t, fleet.Config{
+		Replicas: fleet.Uniform(2, tight), MaxWait: time.Hour, Expect: func(r *fleet.Request) int { return r.Output },
+	}, trace)
 	direct := run(t, fleet.Config{Replicas: fleet.Uniform(2, tight), Direct: true}, trace)
 	if leased.Preemptions != 0 || leased.Finished != 100 || leased.Wait.Max == 0 {
 		t.Errorf("with leases: %d preemptions, %d finished, wait %v", leased.Preemptions, leased.Finished, leased.Wait)

@@ -14,13 +14,14 @@ import (
 
 // gateway is one gateway: the library's parts, and the dispatch between them.
 type gateway struct {
-	w      *world
-	id     int
-	pool   *registry.Pool
-	router *router.Router
-	prefix prefix.Map
-	line   *admission.Line
-	freed  bool // room may have appeared since the line was last tried
+	w       *world
+	id      int
+	pool    *registry.Pool
+	router  *router.Router
+	prefix  prefix.Map
+	line    *admission.Line
+	outputs admission.Outputs // lengths of answers, by tenant
+	freed   bool              // room may have appeared since the line was last tried
 
 	replicas []*registry.Replica // by replica of the fleet; nil if not a member
 	epoch    uint64
@@ -75,6 +76,14 @@ func (g *gateway) join(n *node) {
 func (g *gateway) leave(n *node) {
 	g.pool.Remove(g.replicas[n.id])
 	g.replicas[n.id] = nil
+}
+
+// expect is the output to claim KV cache for.
+func (g *gateway) expect(j *job) int {
+	if f := g.w.cfg.Expect; f != nil {
+		return max(f(j.req), 1)
+	}
+	return g.outputs.Expect(j.req.Tenant, j.limit(g.w))
 }
 
 // arrive takes a new request as far as the line.
@@ -144,7 +153,7 @@ func (g *gateway) try(it *admission.Item, now time.Time) {
 		Tried: j.tried, BlockSize: g.w.size, Now: now, Key: mix(uint64(j.n)),
 	}
 	if len(j.blocks) > 0 {
-		g.route.Key = j.blocks[0]
+		g.route.Key, g.route.Blocks = j.blocks[0], j.blocks
 	}
 	d, err := g.router.Pick(&g.route, g.pool.Replicas())
 	switch {
@@ -242,6 +251,7 @@ func (g *gateway) finished(j *job) {
 	}
 	j.replica.Progress(w.time())
 	j.lease.Release()
+	g.outputs.Observe(j.req.Tenant, j.req.Output)
 	w.settle(j, j.req.Prompt+j.req.Output)
 	w.done(j)
 	w.finish(j)

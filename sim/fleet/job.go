@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/expediterhq/expediter/admission"
@@ -71,7 +70,6 @@ func (w *world) job(n int) *job {
 	*j = job{
 		n: n, req: r, tenant: w.tenant(r.Tenant), attempt: j.attempt + 1, arrived: w.now,
 		blocks: w.trace.appendBlocks(j.blocks[:0], n, w.size), tried: j.tried[:0],
-		expect: max(w.expect(r), 1),
 	}
 	return j
 }
@@ -103,25 +101,18 @@ func (w *world) flight(j *job) *flight {
 	return f
 }
 
+// limit is the most output the client asked for, or the engine could make, which
+// is what a gateway knows beforehand.
+func (j *job) limit(w *world) int {
+	if j.req.MaxTokens > 0 {
+		return j.req.MaxTokens
+	}
+	return max(w.longest-j.req.Prompt, 1)
+}
+
 func (j *job) reservation(w *world) quota.Reservation {
 	return quota.Reservation{
 		ID: strconv.Itoa(j.n), Tenant: j.req.Tenant, Limit: j.tenant.Limit,
 		Cost: int64(j.req.Prompt + max(j.req.MaxTokens, j.req.Output)), Lease: maxLease,
 	}
-}
-
-// learned returns what a gateway expects after a while: the 90th percentile
-// of the tenant's outputs.
-func learned(t *Trace) func(*Request) int {
-	outputs := map[string][]int{}
-	for i := range t.Requests {
-		r := &t.Requests[i]
-		outputs[r.Tenant] = append(outputs[r.Tenant], r.Output)
-	}
-	p90 := map[string]int{}
-	for name, list := range outputs {
-		slices.Sort(list)
-		p90[name] = list[len(list)*9/10]
-	}
-	return func(r *Request) int { return p90[r.Tenant] }
 }

@@ -38,7 +38,7 @@ type world struct {
 	nodes    []*node
 	gateways []*gateway
 	quota    *quota.Memory
-	expect   func(r *Request) int
+	longest  int // tokens of the longest sequence that any replica can hold
 	tenants  map[string]*tenant
 	order    []*tenant // by first appearance
 	books    books
@@ -64,16 +64,13 @@ func newWorld(cfg Config, trace *Trace) (*world, error) {
 	w := &world{cfg: cfg, trace: trace, size: cfg.Replicas[0].Profile.BlockSize, tenants: map[string]*tenant{}}
 	w.quota = quota.NewMemory(quota.MemoryConfig{Now: w.time, MaxRemembered: 16})
 	w.plan()
-	w.expect = cfg.Expect
-	if w.expect == nil {
-		w.expect = learned(trace)
-	}
 	for i := range cfg.Replicas {
 		n, err := newNode(w, i)
 		if err != nil {
 			return nil, err
 		}
 		w.nodes = append(w.nodes, n)
+		w.longest = max(w.longest, n.eng.Capacity()*w.size)
 	}
 	for i := range cfg.Gateways {
 		g, err := newGateway(w, i)
@@ -207,6 +204,7 @@ func (w *world) arrive(i int) {
 	w.books.requests++
 	j.tenant.Requests++
 	j.gateway = w.gateways[mix(w.cfg.Seed^uint64(i))%uint64(len(w.gateways))]
+	j.expect = j.gateway.expect(j)
 	j.gateway.arrive(j)
 	j.gateway.pump()
 }
