@@ -143,6 +143,7 @@ func serveExpediter(ports []string) error {
 		Authenticate: keys.Authenticate,
 		Quota:        quota.NewMemory(quota.MemoryConfig{}),
 		Usage:        m,
+		Parity:       -1, // the replicas of the benchmark have no tokenizer
 	})
 	if err != nil {
 		return err

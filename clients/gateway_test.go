@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"encoding/json"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/expediterhq/expediter/sim"
 	"github.com/expediterhq/expediter/tenant"
 	"github.com/expediterhq/expediter/tokenize"
+	"github.com/expediterhq/expediter/tokenize/chat"
 	"github.com/expediterhq/expediter/tokenize/demo"
 )
 
@@ -35,6 +37,14 @@ func start(t *testing.T, limit quota.Limit) *gateway {
 		replica: sim.NewServer(sim.Config{
 			Model: "acme-8b", Adapters: map[string]string{"legal-v3": "/adapters/legal"}, Speed: 10,
 			Natural: func(uint64) int { return 1 << 20 },
+			Tokenize: func(dst []uint32, text string) []uint32 {
+				ids, _ := model.Tokenizer().Append(dst, text)
+				return ids
+			},
+			Render: func(dst []byte, messages, tools json.RawMessage) ([]byte, error) {
+				text, _, err := model.AppendText(dst, chat.Input{Messages: messages, Tools: tools})
+				return text, err
+			},
 		}),
 	}
 	upstream := httptest.NewServer(g.replica)
