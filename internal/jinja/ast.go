@@ -26,6 +26,7 @@ type (
 	listExpr  struct {
 		kind  Kind // List or Tuple
 		items []expr
+		lit   Value // the value, if all items are literals; lists never change
 	}
 	dictExpr struct {
 		pairs [][2]expr

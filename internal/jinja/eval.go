@@ -14,6 +14,9 @@ func (x *nameExpr) eval(st *state) (Value, error) {
 }
 
 func (x *listExpr) eval(st *state) (Value, error) {
+	if x.lit.kind != Missing {
+		return x.lit, nil
+	}
 	items := st.mem.values(len(x.items))
 	for i, e := range x.items {
 		v, err := e.eval(st)

@@ -54,7 +54,7 @@ func (p *parser) tuple(cond, brackets bool, ends []string) (expr, error) {
 			return nil, p.failf(p.cur(), "Expected an expression, got %s", p.cur())
 		}
 	}
-	return &listExpr{kind: Tuple, items: items}, nil
+	return newListExpr(Tuple, items), nil
 }
 
 func (p *parser) expression() (expr, error) { return p.exprCond(true) }
@@ -258,13 +258,32 @@ func (p *parser) primary() (expr, error) {
 		case "[":
 			p.next()
 			items, err := p.exprList("]")
-			return &listExpr{kind: List, items: items}, err
+			return newListExpr(List, items), err
 		case "{":
 			p.next()
 			return p.dict(t)
 		}
 	}
 	return nil, p.failf(t, "unexpected %s", t)
+}
+
+func newListExpr(kind Kind, items []expr) *listExpr {
+	x := &listExpr{kind: kind, items: items}
+	vals := make([]Value, len(items))
+	for i, e := range items {
+		switch e := e.(type) {
+		case *constExpr:
+			vals[i] = e.v
+		case *listExpr:
+			vals[i] = e.lit
+		}
+		if vals[i].kind == Missing {
+			return x
+		}
+	}
+	x.lit = FromList(vals)
+	x.lit.kind = kind
+	return x
 }
 
 // flagged looks at a string once so that later uses need not.

@@ -92,7 +92,7 @@ func (p *parser) subscript(x expr, t token) (expr, error) {
 			return nil, p.failf(t, "slices inside a tuple subscript are not supported")
 		}
 	}
-	return newItem(x, &listExpr{kind: Tuple, items: args}, t.line), nil
+	return newItem(x, newListExpr(Tuple, args), t.line), nil
 }
 
 func newItem(x, arg expr, line int) expr {

@@ -68,11 +68,18 @@ func benchTemplate(b *testing.B, file string) *Template {
 
 var benchTemplates = []string{"qwen3", "deepseek_v3", "mistral_v3", "gptoss", "x_deepseekv31", "x_glm-5_2", "x_kimi-k3", "x_qwen3coder", "x_qwen3_5-35b-a3b-q8_0", "x_nvidia-nemotron-3-super"}
 
+// reportCPU reports the processor time per run, which other load on the
+// machine inflates less than the time on the clock.
+func reportCPU(b *testing.B, start time.Duration) {
+	b.ReportMetric(float64(cpuTime()-start)/float64(b.N), "cpu-ns/op")
+}
+
 // BenchmarkDecode10Turns5Tools is the JSON decoding alone.
 func BenchmarkDecode10Turns5Tools(b *testing.B) {
 	in := benchInput(b)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(in.Messages) + len(in.Tools)))
+	start := cpuTime()
 	for b.Loop() {
 		c := newConversation()
 		if err := c.decode(&in); err != nil {
@@ -80,6 +87,7 @@ func BenchmarkDecode10Turns5Tools(b *testing.B) {
 		}
 		c.release()
 	}
+	reportCPU(b, start)
 }
 
 // BenchmarkRender10Turns5Tools is everything after the JSON decoding:
@@ -96,6 +104,7 @@ func BenchmarkRender10Turns5Tools(b *testing.B) {
 			k := new(conversation)
 			var dst []byte
 			b.ReportAllocs()
+			start := cpuTime()
 			for b.Loop() {
 				slab := k.slab
 				*k = *c
@@ -109,6 +118,7 @@ func BenchmarkRender10Turns5Tools(b *testing.B) {
 				}
 				k.slab.Reset()
 			}
+			reportCPU(b, start)
 			b.ReportMetric(float64(len(dst)), "bytes/render")
 		})
 	}
@@ -120,10 +130,12 @@ func BenchmarkAppend10Turns5Tools(b *testing.B) {
 	t := benchTemplate(b, "qwen3.jinja")
 	var dst []byte
 	b.ReportAllocs()
+	start := cpuTime()
 	for b.Loop() {
 		var err error
 		if dst, err = t.Append(dst[:0], in); err != nil {
 			b.Fatal(err)
 		}
 	}
+	reportCPU(b, start)
 }

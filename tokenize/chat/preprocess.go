@@ -10,7 +10,7 @@ import (
 // the fields of a message that a template may see, joins or wraps content
 // parts, decodes tool-call arguments, and gives tools their fixed field order.
 func (c *conversation) preprocess(format ContentFormat) error {
-	out := make([]jinja.Value, len(c.messages))
+	out := c.slab.Values(len(c.messages))
 	for i, v := range c.messages {
 		m := v.Map()
 		if m == nil {
@@ -84,7 +84,7 @@ func (p *messageParser) assistant(m, out *jinja.Map) error {
 			return p.errorf(".tool_calls: expected an array")
 		}
 		if len(calls.Items()) > 0 {
-			list := make([]jinja.Value, len(calls.Items()))
+			list := p.c.slab.Values(len(calls.Items()))
 			for i, call := range calls.Items() {
 				v, err := p.toolCall(i, call)
 				if err != nil {
@@ -92,7 +92,7 @@ func (p *messageParser) assistant(m, out *jinja.Map) error {
 				}
 				list[i] = v
 			}
-			out.Set("tool_calls", jinja.FromList(list))
+			out.Set("tool_calls", p.c.slab.List(list))
 		}
 	}
 	r, ok := m.Get("reasoning")
@@ -176,7 +176,7 @@ func (c *conversation) arguments(v jinja.Value) (jinja.Value, error) {
 	if v.Str() == "" {
 		return empty, nil
 	}
-	parsed, err := c.slab.Decode([]byte(v.Str()))
+	parsed, err := c.slab.DecodeString(v.Str())
 	switch {
 	case err != nil:
 		m := c.slab.NewMap(1)
@@ -197,14 +197,16 @@ func (p *messageParser) content(m *jinja.Map, role string) (jinja.Value, error) 
 		if p.format == FormatString || role == "tool" {
 			return v, nil
 		}
-		return jinja.FromList([]jinja.Value{p.c.textPart(v)}), nil
+		one := p.c.slab.Values(1)
+		one[0] = p.c.textPart(v)
+		return p.c.slab.List(one), nil
 	case jinja.List:
 		parts = v.Items()
 	case jinja.Missing, jinja.None:
 	default:
 		return v, p.errorf(".content: expected a string or an array of parts")
 	}
-	out := make([]jinja.Value, 0, len(parts))
+	out := p.c.slab.Values(len(parts))[:0]
 	onlyText := true
 	for i, part := range parts {
 		text, other, err := p.part(i, part)
@@ -230,7 +232,7 @@ func (p *messageParser) content(m *jinja.Map, role string) (jinja.Value, error) 
 			out[i] = p.c.textPart(x)
 		}
 	}
-	return jinja.FromList(out), nil
+	return p.c.slab.List(out), nil
 }
 
 func (c *conversation) textPart(text jinja.Value) jinja.Value {
@@ -341,7 +343,7 @@ func (c *conversation) orderTools() error {
 		c.tools = jinja.Nil()
 		return nil
 	}
-	out := make([]jinja.Value, len(c.tools.Items()))
+	out := c.slab.Values(len(c.tools.Items()))
 	for i, t := range c.tools.Items() {
 		src := t.Map()
 		if src == nil {
@@ -375,6 +377,6 @@ func (c *conversation) orderTools() error {
 		copyRest(tool, src)
 		out[i] = jinja.FromDict(tool)
 	}
-	c.tools = jinja.FromList(out)
+	c.tools = c.slab.List(out)
 	return nil
 }
