@@ -69,7 +69,7 @@ type (
 		x    expr
 		name string
 		fn   testFunc
-		is   func(Value) bool // the test, if it looks at the kind alone
+		on   kindSet // not empty: the test holds for these kinds and no others
 		args callArgs
 		line int
 	}
@@ -213,6 +213,7 @@ type macroInfo struct {
 	varargs   int   // slots; -1 if the body does not use them
 	kwargs    int
 	caller    int
+	plain     bool     // none of the three is used
 	u         []*undef // per parameter: why it is undefined when not given
 }
 

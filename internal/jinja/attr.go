@@ -44,6 +44,14 @@ func isDictAttr(name string) bool {
 // kindSet is a set of kinds.
 type kindSet uint32
 
+func kinds(ks ...Kind) kindSet {
+	var s kindSet
+	for _, k := range ks {
+		s |= 1 << k
+	}
+	return s
+}
+
 func (s kindSet) has(k Kind) bool { return s>>k&1 != 0 }
 
 // callable returns the kinds whose method of this name a template may call.

@@ -128,6 +128,14 @@ func (x *callExpr) with(st *state, caller *Value) (Value, error) {
 	if err != nil {
 		return fn, err
 	}
+	if fn.kind == Macro && caller == nil {
+		mark := len(st.out)
+		if err := x.runMacro(st, fn.macro()); err != nil {
+			return Value{}, at(err, x.line)
+		}
+		v, err := st.captured(mark)
+		return v, at(err, x.line)
+	}
 	return x.apply(st, fn, caller)
 }
 
@@ -211,13 +219,55 @@ func (st *state) emitCall(x *callExpr) error {
 		}
 		return st.writeValue(v)
 	}
-	a, marks, err := x.args.eval(st)
-	if err != nil {
-		return at(err, x.line)
+	return at(x.runMacro(st, fn.macro()), x.line)
+}
+
+// runMacro calls a macro, which writes to the output.
+func (x *callExpr) runMacro(st *state, m *macro) error {
+	if !m.info.takes(&x.args) {
+		a, marks, err := x.args.eval(st)
+		if err == nil {
+			err = st.callMacro(m, a)
+		}
+		st.drop(marks)
+		return err
 	}
-	err = st.callMacro(fn.macro(), a)
-	st.drop(marks)
-	return at(err, x.line)
+	if st.calls++; st.calls > maxCalls {
+		return errDeep
+	}
+	outer := st.frame
+	f, mark := st.push(m.info.fn, m.frame)
+	err := m.info.run(st, f, outer, x.args.pos)
+	st.pop(f, mark, m.info.fn)
+	st.frame = outer
+	st.calls--
+	return err
+}
+
+// takes reports whether the arguments can go straight to the slots of the
+// parameters.
+func (m *macroInfo) takes(c *callArgs) bool {
+	return m.plain && len(c.pos) <= len(m.params) && len(c.kw) == 0 && c.dyn == nil && c.dynKW == nil
+}
+
+// run evaluates the arguments in the caller's frame and the body in f.
+func (m *macroInfo) run(st *state, f, outer *frame, pos []expr) error {
+	st.frame = outer
+	for i, x := range pos {
+		v, err := x.eval(st)
+		if err != nil {
+			return err
+		}
+		f.slots[m.paramRefs[i]] = v
+	}
+	st.frame = f
+	st.enter(m.fn.in)
+	if len(pos) < len(m.params) {
+		if err := m.fillDefaults(st); err != nil {
+			return err
+		}
+	}
+	return st.exec(m.body)
 }
 
 // callMacro runs a macro, which writes to the output.
@@ -267,6 +317,12 @@ func (m *macroInfo) bind(st *state, a args) error {
 	if err := m.bindRest(st, a, left); err != nil {
 		return err
 	}
+	return m.fillDefaults(st)
+}
+
+// fillDefaults sets the parameters that were not given.
+func (m *macroInfo) fillDefaults(st *state) error {
+	slots := st.frame.slots
 	for i := range m.params {
 		s := &slots[m.paramRefs[i]]
 		if s.kind != Missing {

@@ -42,10 +42,16 @@ func typeErr(format string, args ...any) *Error { return errf(KindType, format, 
 
 func valueErr(format string, args ...any) *Error { return errf(KindValue, format, args...) }
 
-// at gives err the line of the innermost node that saw it.
+// at gives err the line of the innermost node that saw it. It copies, because
+// the errors of limits are shared by all renders.
 func at(err error, line int) error {
+	if err == nil {
+		return nil
+	}
 	if e, ok := err.(*Error); ok && e.Line == 0 {
-		e.Line = line
+		c := *e
+		c.Line = line
+		return &c
 	}
 	return err
 }

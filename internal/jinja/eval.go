@@ -234,6 +234,21 @@ var noElse = &undef{hint: "the inline if-expression evaluated to false and no el
 
 // test evaluates x for its truth.
 func (st *state) test(x expr) (bool, error) {
+	switch x := x.(type) {
+	case *testExpr:
+		return x.test(st)
+	case *compareExpr:
+		return x.test(st)
+	case *notExpr:
+		ok, err := st.test(x.x)
+		return !ok, err
+	case *logicExpr:
+		ok, err := st.test(x.l)
+		if err != nil || ok == x.or {
+			return ok, err
+		}
+		return st.test(x.r)
+	}
 	v, err := x.eval(st)
 	if err != nil {
 		return false, err
@@ -281,23 +296,28 @@ func (x *concatExpr) eval(st *state) (Value, error) {
 }
 
 func (x *compareExpr) eval(st *state) (Value, error) {
+	ok, err := x.test(st)
+	return FromBool(ok), err
+}
+
+func (x *compareExpr) test(st *state) (bool, error) {
 	l, err := x.x.eval(st)
 	if err != nil {
-		return l, err
+		return false, err
 	}
 	for i := range x.ops {
 		r, err := x.ops[i].x.eval(st)
 		if err != nil {
-			return r, err
+			return false, err
 		}
 		ok, err := compare(st, x.ops[i].op, l, r)
 		if err != nil {
-			return l, at(err, x.line)
+			return false, at(err, x.line)
 		}
 		if !ok {
-			return falseValue, nil
+			return false, nil
 		}
 		l = r
 	}
-	return trueValue, nil
+	return true, nil
 }

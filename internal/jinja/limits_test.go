@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -177,4 +178,24 @@ func TestIteratesContent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLimitLines renders a template that fails at another line than the one
+// before it, at the same time as others: an error belongs to its render.
+func TestLimitLines(t *testing.T) {
+	var wg sync.WaitGroup
+	for line := 1; line <= 8; line++ {
+		tmpl, err := Parse(strings.Repeat("\n", line-1) + "{{ 'x' * 10000000000 }}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			_, err := tmpl.Render(nil, &Env{})
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != KindLimit || e.Line != line {
+				t.Errorf("Render = %v, want a LimitError at line %d", err, line)
+			}
+		})
+	}
+	wg.Wait()
 }

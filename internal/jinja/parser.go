@@ -81,6 +81,14 @@ func (p *parser) enter() error {
 
 func (p *parser) leave() { p.depth-- }
 
+// newOutput returns the statement that writes x.
+func newOutput(x expr, line int) stmt {
+	if c, ok := x.(*constExpr); ok && c.v.kind == String {
+		return &dataStmt{text: c.v.Str()}
+	}
+	return &outputStmt{x: x, line: line}
+}
+
 // body parses statements until a tag named by one of ends, whose name token
 // is left as the current one. No ends means the end of the template.
 func (p *parser) body(ends ...string) ([]stmt, error) {
@@ -106,7 +114,7 @@ func (p *parser) body(ends ...string) ([]stmt, error) {
 			if err := p.expectKind(tokVarEnd); err != nil {
 				return nil, err
 			}
-			out = append(out, &outputStmt{x: x, line: t.line})
+			out = append(out, newOutput(x, t.line))
 		case tokBlockBegin:
 			if c := p.cur(); c.kind == tokName && slices.Contains(ends, c.text) {
 				return out, nil
@@ -390,7 +398,7 @@ func (p *parser) printTag(t token) ([]stmt, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, &outputStmt{x: x, line: t.line})
+		out = append(out, newOutput(x, t.line))
 	}
 	return out, nil
 }

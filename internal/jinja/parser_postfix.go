@@ -231,7 +231,7 @@ func (p *parser) test(x expr, is token) (expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &testExpr{x: x, name: name.text, fn: testByName(name.text), is: kindTest(name.text), line: is.line}
+	t := &testExpr{x: x, name: name.text, fn: testByName(name.text), line: is.line}
 	switch c := p.cur(); {
 	case c.isOp("("):
 		t.args, err = p.callArgs()
@@ -247,6 +247,9 @@ func (p *parser) test(x expr, is token) (expr, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if t.args.none() {
+		t.on = kindTest(t.name)
 	}
 	if negated {
 		return &notExpr{t}, nil

@@ -171,6 +171,7 @@ func (r *resolver) macro(s *symbols, m *macroInfo) {
 		return in.param(name)
 	}
 	m.caller, m.kwargs, m.varargs = special("caller"), special("kwargs"), special("varargs")
+	m.plain = m.caller < 0 && m.kwargs < 0 && m.varargs < 0
 	in.exprs(m.defaults...)
 	in.analyze(m.body)
 	r.exprs(in, m.defaults...)

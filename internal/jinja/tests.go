@@ -4,27 +4,30 @@ package jinja
 type testFunc func(st *state, x Value, a args) (bool, error)
 
 func (x *testExpr) eval(st *state) (Value, error) {
+	ok, err := x.test(st)
+	return FromBool(ok), err
+}
+
+func (x *testExpr) test(st *state) (bool, error) {
 	v, err := x.x.eval(st)
-	if err != nil {
-		return v, err
-	}
-	if x.fn == nil {
-		return v, at(errf(KindRuntime, "No test named '%s'.", x.name), x.line)
-	}
-	if x.args.none() {
-		if x.is != nil {
-			return FromBool(x.is(v)), nil
-		}
+	switch {
+	case err != nil:
+		return false, err
+	case x.on != 0:
+		return x.on.has(v.kind), nil
+	case x.fn == nil:
+		return false, at(errf(KindRuntime, "No test named '%s'.", x.name), x.line)
+	case x.args.none():
 		ok, err := x.fn(st, v, args{})
-		return FromBool(ok), at(err, x.line)
+		return ok, at(err, x.line)
 	}
 	a, marks, err := x.args.eval(st)
 	if err != nil {
-		return v, at(err, x.line)
+		return false, at(err, x.line)
 	}
 	ok, err := x.fn(st, v, a)
 	st.drop(marks)
-	return FromBool(ok), at(err, x.line)
+	return ok, at(err, x.line)
 }
 
 // testByName returns a test, or nil.
@@ -38,7 +41,11 @@ func testByName(name string) testFunc {
 			return compare(st, op, x, b[0])
 		}
 	}
-	if is := kindTest(name); is != nil {
+	is := flagTest(name)
+	if on := kindTest(name); on != 0 {
+		is = func(v Value) bool { return on.has(v.kind) }
+	}
+	if is != nil {
 		return func(_ *state, x Value, a args) (bool, error) {
 			_, err := a.bind(name, 0)
 			return is(x), err
@@ -88,52 +95,46 @@ func testOperator(name string) operator {
 	return opNone
 }
 
-// kindTest returns a test that only looks at the kind of the value.
-func kindTest(name string) func(Value) bool {
+// kindTest returns the kinds for which a test holds that looks at nothing but
+// the kind, or an empty set.
+func kindTest(name string) kindSet {
+	const all kindSet = 1<<(Function+1) - 1
 	switch name {
 	case "defined":
-		return func(v Value) bool { return !v.isUndef() }
+		return all &^ kinds(Undefined, Missing)
 	case "undefined":
-		return Value.isUndef
+		return kinds(Undefined, Missing)
 	case "none":
-		return func(v Value) bool { return v.kind == None }
+		return kinds(None)
 	case "boolean":
-		return func(v Value) bool { return v.kind == Bool }
+		return kinds(Bool)
+	case "integer":
+		return kinds(Int, BigInt)
+	case "float":
+		return kinds(Float)
+	case "number":
+		return kinds(Int, Bool, BigInt, Float)
+	case "string":
+		return kinds(String)
+	case "mapping":
+		return kinds(Dict)
+	case "sequence":
+		return kinds(String, List, Tuple, Dict, Range, Undefined, Missing)
+	case "iterable":
+		return kinds(List, Tuple, View, Dict, String, Undefined, Missing, Range, Generator, Loop)
+	case "callable":
+		return kinds(Function, Macro, Loop, Undefined, Missing)
+	}
+	return 0
+}
+
+// flagTest returns a test of one value that cannot fail.
+func flagTest(name string) func(Value) bool {
+	switch name {
 	case "true":
 		return func(v Value) bool { return v.kind == Bool && v.num == 1 }
 	case "false":
 		return func(v Value) bool { return v.kind == Bool && v.num == 0 }
-	case "integer":
-		return func(v Value) bool { return v.kind == Int || v.kind == BigInt }
-	case "float":
-		return func(v Value) bool { return v.kind == Float }
-	case "number":
-		return Value.isNumber
-	case "string":
-		return func(v Value) bool { return v.kind == String }
-	case "mapping":
-		return func(v Value) bool { return v.kind == Dict }
-	case "sequence":
-		return func(v Value) bool {
-			switch v.kind {
-			case String, List, Tuple, Dict, Range, Undefined, Missing:
-				return true
-			}
-			return false
-		}
-	case "iterable":
-		return func(v Value) bool {
-			_, err := iterate(v)
-			return err == nil || v.kind == Loop
-		}
-	case "callable":
-		return func(v Value) bool {
-			switch v.kind {
-			case Function, Macro, Loop, Undefined, Missing:
-				return true
-			}
-			return false
-		}
 	case "escaped":
 		return func(v Value) bool { return v.kind == String && v.flag&strMarkup != 0 }
 	}
