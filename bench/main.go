@@ -3,7 +3,7 @@
 // a process of its own:
 //
 //	go run .                       everything that is installed
-//	go run . -only reverseproxy,expediter -rate 200 -seconds 15
+//	go run . -only reverseproxy,expediter -rate 200 -seconds 15s
 //
 // A replica streams events at a fixed pace and stamps each with the time it
 // was written; the load generator sends requests in open loop and compares.
@@ -96,11 +96,11 @@ func measureAll(p plan, only string, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(os.Stdout).Encode(results)
 	}
-	print(p, results)
+	report(p, results)
 	return nil
 }
 
-func print(p plan, results []result) {
+func report(p plan, results []result) {
 	fmt.Printf("%v requests/s for %v, %d events %v apart, %d prompt tokens\n\n", p.rate, p.seconds, p.events, p.pause, p.tokens)
 	fmt.Printf("%-14s %9s %7s %10s %10s %10s %10s %12s %11s %10s\n", "", "requests", "failed",
 		"first p50", "first p99", "event p50", "event p99", "CPU/request", "CPU/event", "KB/stream")

@@ -44,6 +44,10 @@
 //	expediter_tokenizer_parity{pool,replica}               1 if the replica's token ids are the gateway's, 0 if
 //	                                                       not; absent while unknown
 //
+// from what WatchQuota was given:
+//
+//	expediter_quota_down, expediter_quota_pending_settlements, expediter_quota_dropped_settlements_total
+//
 // and from what WatchSink was given:
 //
 //	expediter_usage_written_total{sink}, expediter_usage_dropped_total, expediter_usage_waiting

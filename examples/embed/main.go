@@ -53,7 +53,9 @@ func run(ctx context.Context, addr string) error {
 		return err
 	}
 	server := &http.Server{Handler: logged(routes(llm)), ReadHeaderTimeout: 5 * time.Second}
+	stopped := make(chan struct{})
 	go func() {
+		defer close(stopped)
 		<-ctx.Done()
 		grace, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -64,6 +66,7 @@ func run(ctx context.Context, addr string) error {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	<-stopped // the requests that still ran
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/router"
 	"github.com/expediterhq/expediter/tenant"
 	"github.com/expediterhq/expediter/tokenize"
 )
@@ -20,6 +21,7 @@ type parts struct {
 	keys    []tenant.Key
 	keyConf tenant.Config
 	names   metrics.Names
+	router  *router.Router // nil: the default rule
 }
 
 // build makes the parts of c and adds every mistake in it to m.
@@ -35,6 +37,9 @@ func build(c *config, m *mistakes) parts {
 		Retry:  expediter.Retry{Attempts: c.Retry.Attempts, Ratio: c.Retry.Ratio, Burst: c.Retry.Burst, Kills: c.Retry.Kills},
 		Scrape: c.Scrape,
 	}}
+	if c.Zone != "" {
+		p.router = router.New(router.Config{Scorers: append(router.Default(), router.Zone{Local: c.Zone})})
+	}
 	for i := range c.Pools {
 		p.addPool(fmt.Sprintf("pools[%d]", i), &c.Pools[i], m)
 	}
@@ -43,6 +48,7 @@ func build(c *config, m *mistakes) parts {
 		p.names.Models = append(p.names.Models, mc.Name)
 	}
 	p.addTenants(c, m)
+	checkTLS(c.TLS, m)
 	checkRedis(&c.Redis, c.Usage.Stream, m)
 	p.check(m)
 	return p
@@ -63,7 +69,7 @@ func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
 		}
 	}
 	out := expediter.Pool{
-		Name: pc.Name, Served: pc.Served,
+		Name: pc.Name, Served: pc.Served, Router: p.router,
 		MaxModelLen: pc.MaxModelLen, DefaultMaxTokens: pc.DefaultMaxTokens, MaxTokens: pc.MaxTokens,
 		MaxWait: pc.MaxWait, TTFT: pc.SLO.TTFT, TPOT: pc.SLO.TPOT,
 		APIKey: fromEnv(at+".api_key_env", pc.APIKeyEnv, m),

@@ -13,6 +13,7 @@ type config struct {
 	Admin     string         `yaml:"admin"`
 	TLS       tlsConfig      `yaml:"tls"`
 	Grace     time.Duration  `yaml:"grace"`
+	Zone      string         `yaml:"zone"`
 	Pools     []poolConfig   `yaml:"pools"`
 	Models    []modelConfig  `yaml:"models"`
 	Tenants   []tenantConfig `yaml:"tenants"`

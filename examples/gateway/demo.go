@@ -81,7 +81,7 @@ func runDemo(ctx context.Context, addr string, logger *slog.Logger, stop <-chan 
 	m.WatchParity(h.Parity)
 	s := server{handler: h, public: newPublic(h, logger), grace: 10 * time.Second, logger: logger}
 	printDemo(l.Addr().String(), key)
-	return s.run(l, nil, "", "", stop)
+	return s.run(l, nil, stop)
 }
 
 // start opens the replicas and describes them as a gateway's Config.

@@ -28,6 +28,7 @@ type gateway struct {
 	metrics  *metrics.Metrics
 	base     expediter.Config // the parts that a reload keeps
 	handler  *expediter.Handler
+	certs    *certs // nil without TLS
 }
 
 // load reads a configuration and makes its parts; the error lists every
@@ -94,7 +95,10 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 	defer stopReloads()
 	go g.reloadOn(reloads, hup)
 	logger.Info("serving", "address", l.Addr().String(), "config", o.path)
-	return s.run(l, adminListener, c.TLS.Cert, c.TLS.Key, stop)
+	if g.certs != nil {
+		s.public.TLSConfig = g.certs.config()
+	}
+	return s.run(l, adminListener, stop)
 }
 
 // newAdmin serves what only operators should reach.
@@ -118,6 +122,12 @@ func (g *gateway) open(ctx context.Context, c *config, p parts) (done func(), er
 	}
 	if g.keys, err = tenant.NewKeys(p.keys, p.keyConf); err != nil {
 		return done, err
+	}
+	if c.TLS.Cert != "" {
+		g.certs = new(certs)
+		if err := g.certs.load(c.TLS); err != nil {
+			return done, err
+		}
 	}
 	s, err := openStores(ctx, c, g.metrics, g.logger)
 	closers = append(closers, s.close)
@@ -169,7 +179,7 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 // file with a mistake changes nothing; where a later step fails, the error
 // says which ones are done.
 func (g *gateway) reload() error {
-	_, p, err := load(g.path)
+	c, p, err := load(g.path)
 	if err != nil {
 		return err
 	}
@@ -183,5 +193,8 @@ func (g *gateway) reload() error {
 		return errors.Join(errors.New("pools and models are replaced, the keys are not"), err)
 	}
 	g.metrics.SetNames(p.names)
+	if g.certs != nil && c.TLS.Cert != "" {
+		return g.certs.load(c.TLS)
+	}
 	return nil
 }

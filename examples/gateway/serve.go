@@ -37,11 +37,11 @@ func newPublic(h http.Handler, logger *slog.Logger) *http.Server {
 
 // run serves on l until a signal arrives on stop, then drains: readiness goes
 // first, running requests get the grace period, a second signal ends it.
-func (s *server) run(l, admin net.Listener, cert, key string, stop <-chan os.Signal) error {
+func (s *server) run(l, admin net.Listener, stop <-chan os.Signal) error {
 	failed := make(chan error, 2)
 	go func() {
-		if cert != "" {
-			failed <- s.public.ServeTLS(l, cert, key)
+		if s.public.TLSConfig != nil {
+			failed <- s.public.ServeTLS(l, "", "")
 			return
 		}
 		failed <- s.public.Serve(l)

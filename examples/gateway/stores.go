@@ -66,14 +66,14 @@ func (s *stores) close() {
 func openStores(ctx context.Context, c *config, m *metrics.Metrics, logger *slog.Logger) (*stores, error) {
 	s := &stores{quota: quota.NewMemory(quota.MemoryConfig{})}
 	if len(c.Redis.Addresses) > 0 {
-		if err := s.openRedis(ctx, &c.Redis, logger); err != nil {
+		if err := s.openRedis(ctx, &c.Redis, m, logger); err != nil {
 			return s, err
 		}
 	}
 	return s, s.openUsage(&c.Usage, m, logger)
 }
 
-func (s *stores) openRedis(ctx context.Context, c *redisConfig, logger *slog.Logger) error {
+func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metrics, logger *slog.Logger) error {
 	redis.SetLogger(redisLogger{logger})
 	o := redis.UniversalOptions{
 		Addrs: c.Addresses, MasterName: c.Master, DB: c.DB,
@@ -94,6 +94,10 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, logger *slog.Log
 		return err
 	}
 	s.quota = store
+	m.WatchQuota(func() metrics.QuotaState {
+		st := store.Stats()
+		return metrics.QuotaState{Down: st.Down, Pending: st.Pending, Dropped: st.Dropped}
+	})
 	s.closers = append(s.closers, func() { store.Close() })
 	return nil
 }
