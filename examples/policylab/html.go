@@ -16,13 +16,21 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 // page is what the template shows.
 type page struct {
-	Title, Note, Terms string
-	Head               []string
-	Rows               [][]string
-	Speed              float64
-	TTFT, TPOT         template.HTML
-	Load               template.HTML // empty with one speed
-	Maps               []mapPair
+	Title, Terms string
+	Head         []string
+	Rows         []pageRow
+	Speed        float64
+	TTFT, TPOT   template.HTML
+	Load         template.HTML // empty with one speed
+	Maps         []mapPair
+	KVScale      template.HTML
+	QueueScale   template.HTML
+}
+
+// pageRow is a line of the table.
+type pageRow struct {
+	First bool // of its speed
+	Cells []string
 }
 
 // mapPair is the two heat maps of one rule.
@@ -48,8 +56,8 @@ func writePage(path string, res *result) error {
 func newPage(res *result) page {
 	o := res.lab.o
 	p := page{
-		Title: res.Title, Note: res.Note, Speed: o.speeds[len(o.speeds)-1],
-		Terms: fmt.Sprintf("%d gateways, metrics every %v and %v old, network delay %v, objective TTFT %v and TPOT %v, %d seeds; simulated in %v.",
+		Title: res.Title, Speed: o.speeds[len(o.speeds)-1],
+		Terms: fmt.Sprintf("Gateways: %d. Metrics every %v, %v old. Network delay %v. Objective: TTFT %v, TPOT %v. Seeds: %d. Simulated in %v.",
 			o.gateways, o.scrape, o.age, o.delay, o.slo.TTFT, o.slo.TPOT, o.seeds, res.Took.Round(time.Second/10)),
 		Head: []string{"policy", "speed"},
 	}
@@ -59,14 +67,14 @@ func newPage(res *result) page {
 	rows := res.rows()
 	var last []row // at the last speed
 	for _, r := range rows {
-		line := []string{r.policy, fmt.Sprint(r.speed)}
+		line := pageRow{First: r.policy == o.policies[0], Cells: []string{r.policy, fmt.Sprint(r.speed)}}
 		for _, c := range columns {
 			mean, spread := r.over(c)
 			text := fmt.Sprintf("%.*f", c.digits, mean)
-			if len(r.cells) > 1 {
-				text += fmt.Sprintf(" ± %.*f", c.digits, spread)
+			if s := fmt.Sprintf("%.*f", c.digits, spread); s != fmt.Sprintf("%.*f", c.digits, 0.0) {
+				text += " ±" + s
 			}
-			line = append(line, text)
+			line.Cells = append(line.Cells, text)
 		}
 		p.Rows = append(p.Rows, line)
 		if r.speed == p.Speed {
@@ -78,8 +86,11 @@ func newPage(res *result) page {
 	if len(o.speeds) > 1 {
 		p.Load = loadCurve(res, rows)
 	}
+	most := mostWaiting(last)
+	p.KVScale = legend(func(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) })
+	p.QueueScale = legend(func(share float64) string { return fmt.Sprintf("%.0f", share*share*float64(most)) })
 	for _, r := range last {
-		kv, queue := heatMaps(r.cells[0].report)
+		kv, queue := heatMaps(r.cells[0].report, most)
 		p.Maps = append(p.Maps, mapPair{r.policy, kv, queue})
 	}
 	return p
@@ -101,7 +112,7 @@ func curves(label string, rows []row, of func(*cell) []time.Duration) template.H
 // loadCurve plots the requests per second within the objective against those
 // that arrive.
 func loadCurve(res *result, rows []row) template.HTML {
-	pl := plot{xLabel: "requests offered per second", yLabel: "requests within the objective per second"}
+	pl := plot{xLabel: "requests offered per second", yLabel: "within the objective per second", dots: true}
 	good := columns[5]
 	for _, policy := range res.lab.o.policies {
 		s := series{name: policy}

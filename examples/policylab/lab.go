@@ -34,11 +34,11 @@ type cell struct {
 
 // result is a finished comparison.
 type result struct {
-	Title string
-	Note  string // what was left out of the trace
-	lab   *lab
-	cells []*cell
-	Took  time.Duration
+	Title     string
+	Took      time.Duration
+	lab       *lab
+	cells     []*cell
+	bad, long int // requests of the file that were left out
 }
 
 func newLab(o options) (*lab, error) {
@@ -150,7 +150,9 @@ func (l *lab) run(ctx context.Context, progress io.Writer) (*result, error) {
 				if err != nil && first == nil {
 					first = fmt.Errorf("%s at speed %v: %w", c.policy, c.speed, err)
 				}
-				fmt.Fprintf(progress, "%3d/%d  %-12s speed %-5v seed %d  %v\n", done, len(cells), c.policy, c.speed, c.seed, c.took.Round(time.Millisecond))
+				left := time.Since(start) / time.Duration(done) * time.Duration(len(cells)-done)
+				fmt.Fprintf(progress, "%3d/%d  %-12s speed %-5v seed %d  %v, about %v left\n",
+					done, len(cells), c.policy, c.speed, c.seed, c.took.Round(time.Millisecond), left.Round(time.Second))
 				mu.Unlock()
 			}
 		})
@@ -166,11 +168,11 @@ func (l *lab) run(ctx context.Context, progress io.Writer) (*result, error) {
 	if first == nil {
 		first = ctx.Err()
 	}
-	note := ""
-	if l.file != nil && l.file.Bad+l.file.Long > 0 {
-		note = fmt.Sprintf("%d bad rows and %d long prompts left out", l.file.Bad, l.file.Long)
+	res := &result{Title: l.describe(), lab: l, cells: cells, Took: time.Since(start)}
+	if l.file != nil {
+		res.bad, res.long = l.file.Bad, l.file.Long
 	}
-	return &result{Title: l.describe(), Note: note, lab: l, cells: cells, Took: time.Since(start)}, first
+	return res, first
 }
 
 func (l *lab) play(c *cell) error {

@@ -90,8 +90,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("plot %d has a point that is no number", plots)
 		}
 	}
-	if plots != 3+2*3 {
-		t.Errorf("%d plots, want load, TTFT, TPOT and two maps for each of 3 policies", plots)
+	if plots != 3+2+2*3 {
+		t.Errorf("%d plots, want load, TTFT, TPOT, two scales and two maps for each of 3 policies", plots)
 	}
 }
 

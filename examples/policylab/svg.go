@@ -1,18 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"encoding/base64"
 	"fmt"
 	"html/template"
-	"image"
-	"image/color"
-	"image/png"
 	"math"
 	"strings"
-	"time"
-
-	"github.com/expediterhq/expediter/sim/fleet"
 )
 
 type point struct{ x, y float64 }
@@ -26,6 +18,7 @@ type series struct {
 type plot struct {
 	xLabel, yLabel string
 	logX           bool
+	dots           bool // mark the points
 	series         []series
 }
 
@@ -34,7 +27,12 @@ const (
 	left, right, top, bottom = 56.0, 12.0, 12.0, 44.0
 )
 
-var colors = []string{"#9aa3b2", "#4e79a7", "#59a14f", "#f28e2b", "#b07aa1", "#76b7b2", "#edc948", "#e15759", "#9c755f", "#000000"}
+// colors and dashes tell the lines apart; with both, two that lie on each
+// other still show.
+var (
+	colors = []string{"#8a93a3", "#4e79a7", "#59a14f", "#f28e2b", "#b07aa1", "#17a2a8", "#d4a800", "#d62f3a", "#9c755f", "#000000"}
+	dashes = []string{"", "7 4", "2 3"}
+)
 
 // svg draws the plot.
 func (p plot) svg() template.HTML {
@@ -63,7 +61,7 @@ func (p plot) svg() template.HTML {
 	}
 	yscale := func(y float64) float64 { return height - bottom - y/y1*(height-top-bottom) }
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %v %v" role="img" aria-label="%s">`, width, height+20*math.Ceil(float64(len(p.series))/5), escape(p.xLabel))
+	fmt.Fprintf(&b, `<svg viewBox="0 0 %v %v" role="img" aria-label="%s">`, width, height+20*math.Ceil(float64(len(p.series))/4), escape(p.xLabel))
 	for _, y := range ticks(0, y1) {
 		fmt.Fprintf(&b, `<path d="M%.1f %.1fH%.1f" stroke="#e4e8ee"/><text x="%.1f" y="%.1f" text-anchor="end">%v</text>`, left, yscale(y), width-right, left-6, yscale(y)+4, y)
 	}
@@ -85,14 +83,19 @@ func (p plot) svg() template.HTML {
 
 // line draws one series and its legend.
 func (p plot) line(b *strings.Builder, i int, s series, x, y func(float64) float64) {
-	color := colors[i%len(colors)]
-	fmt.Fprintf(b, `<path fill="none" stroke="%s" stroke-width="1.8" d="`, color)
+	style := fmt.Sprintf(`fill="none" stroke="%s" stroke-width="1.8" stroke-dasharray="%s"`, colors[i%len(colors)], dashes[i%len(dashes)])
+	fmt.Fprintf(b, `<path %s d="`, style)
 	for k, pt := range s.points {
 		fmt.Fprintf(b, "%c%.1f %.1f", "ML"[min(k, 1)], x(pt.x), y(pt.y))
 	}
 	b.WriteString(`"/>`)
-	lx, ly := left+float64(i%5)*100, height+10+20*float64(i/5)
-	fmt.Fprintf(b, `<path d="M%.1f %.1fh16" stroke="%s" stroke-width="3"/><text x="%.1f" y="%.1f">%s</text>`, lx, ly-4, color, lx+20, ly, escape(s.name))
+	for _, pt := range s.points {
+		if p.dots {
+			fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="2.6" fill="%s"/>`, x(pt.x), y(pt.y), colors[i%len(colors)])
+		}
+	}
+	lx, ly := left+float64(i%4)*124, height+10+20*float64(i/4)
+	fmt.Fprintf(b, `<path d="M%.1f %.1fh26" %s/><text x="%.1f" y="%.1f">%s</text>`, lx, ly-4, style, lx+31, ly, escape(s.name))
 }
 
 // ticks returns round numbers from lo to hi.
@@ -128,55 +131,4 @@ func logTicks(lo, hi float64) (out []float64) {
 		out = tens
 	}
 	return out
-}
-
-// heatMaps draws a run's KV caches and queues, replica by replica over time.
-func heatMaps(r *fleet.Report) (kv, queue template.HTML) {
-	if len(r.Series) == 0 {
-		return "no data", "no data"
-	}
-	most := int32(1)
-	for _, p := range r.Series {
-		for _, w := range p.Waiting {
-			most = max(most, w)
-		}
-	}
-	kv = heatMap(r, func(p fleet.Point, i int) float64 { return float64(p.KV[i]) }, "KV cache")
-	queue = heatMap(r, func(p fleet.Point, i int) float64 { return float64(p.Waiting[i]) / float64(most) }, fmt.Sprintf("waiting, dark is %d", most))
-	return kv, queue
-}
-
-// heatMap draws values from 0 to 1; of several points that share a pixel the
-// largest shows.
-func heatMap(r *fleet.Report, value func(fleet.Point, int) float64, label string) template.HTML {
-	n := len(r.Series[0].KV)
-	cols := min(len(r.Series), 480)
-	img := image.NewNRGBA(image.Rect(0, 0, cols, n))
-	heat := make([]float64, cols*n)
-	for k, p := range r.Series {
-		c := k * cols / len(r.Series)
-		for i := range n {
-			heat[c*n+i] = max(heat[c*n+i], value(p, i))
-		}
-	}
-	for c := range cols {
-		for i := range n {
-			img.SetNRGBA(c, i, shade(heat[c*n+i]))
-		}
-	}
-	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
-		return "no data"
-	}
-	h := min(max(float64(n)*8, 40), 320)
-	end := r.Series[len(r.Series)-1].At.Round(time.Second)
-	return template.HTML(fmt.Sprintf(`<svg viewBox="0 0 %v %v"><image x="0" y="0" width="%v" height="%v" preserveAspectRatio="none" style="image-rendering:pixelated" href="data:image/png;base64,%s"/><text x="0" y="%v">%s</text><text x="%v" y="%v" text-anchor="end">%v</text></svg>`,
-		width, h+20, width, h, base64.StdEncoding.EncodeToString(b.Bytes()), h+15, escape(label), width, h+15, end))
-}
-
-// shade goes from near white over blue to near black.
-func shade(v float64) color.NRGBA {
-	v = min(max(v, 0), 1)
-	mix := func(a, b float64) uint8 { return uint8(a + (b-a)*v) }
-	return color.NRGBA{mix(243, 20), mix(246, 24), mix(250, 90), 255}
 }

@@ -21,8 +21,8 @@ func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
 var columns = []column{
 	{"ttft_mean_ms", "TTFT mean ms", func(r *fleet.Report) float64 { return ms(r.TTFT.Mean) }, 0},
-	{"ttft_p50_ms", "p50", func(r *fleet.Report) float64 { return ms(r.TTFT.P50) }, 0},
-	{"ttft_p99_ms", "p99", func(r *fleet.Report) float64 { return ms(r.TTFT.P99) }, 0},
+	{"ttft_p50_ms", "TTFT p50", func(r *fleet.Report) float64 { return ms(r.TTFT.P50) }, 0},
+	{"ttft_p99_ms", "TTFT p99", func(r *fleet.Report) float64 { return ms(r.TTFT.P99) }, 0},
 	{"tpot_p95_ms", "TPOT p95 ms", func(r *fleet.Report) float64 { return ms(r.TPOT.P95) }, 1},
 	{"goodput", "in SLO %", func(r *fleet.Report) float64 { return 100 * r.Goodput }, 1},
 	{"good_rate", "good/s", func(r *fleet.Report) float64 { return r.GoodRate }, 2},
@@ -108,7 +108,8 @@ func writeJSON(w io.Writer, res *result) error {
 	o := res.lab.o
 	doc := struct {
 		Title    string  `json:"title"`
-		Note     string  `json:"note,omitempty"`
+		Bad      int     `json:"bad_rows"`
+		Long     int     `json:"long_prompts"`
 		Gateways int     `json:"gateways"`
 		Scrape   string  `json:"scrape"`
 		Age      string  `json:"metric_age"`
@@ -118,7 +119,7 @@ func writeJSON(w io.Writer, res *result) error {
 		TPOT     string  `json:"slo_tpot"`
 		Seconds  float64 `json:"took_seconds"`
 		Rows     []line  `json:"rows"`
-	}{res.Title, res.Note, o.gateways, o.scrape.String(), o.age.String(), o.delay.String(), o.direct, o.slo.TTFT.String(), o.slo.TPOT.String(), res.Took.Seconds(), nil}
+	}{res.Title, res.bad, res.long, o.gateways, o.scrape.String(), o.age.String(), o.delay.String(), o.direct, o.slo.TTFT.String(), o.slo.TPOT.String(), res.Took.Seconds(), nil}
 	for _, r := range res.rows() {
 		l := line{r.policy, r.speed, map[string]figure{}}
 		for _, c := range columns {
