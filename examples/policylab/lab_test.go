@@ -139,3 +139,33 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+// A part of a public trace through all rules, as a reader of the README would
+// run it: who knows the caches finds more in them and answers sooner.
+func TestConversations(t *testing.T) {
+	out, progress := play(t, "-trace", filepath.Join("testdata", "conversation.jsonl.gz"), "-fleet", "6x8b-a100", "-speed", "2", "-max-prompt", "32000", "-json")
+	var doc struct {
+		Long int `json:"long_prompts"`
+		Rows []struct {
+			Policy  string
+			Figures map[string]struct{ Mean float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Long != 36 || !strings.Contains(progress, "364 requests") || !strings.Contains(progress, "8/8") {
+		t.Errorf("%d long prompts left out, want 36; progress =\n%s", doc.Long, progress)
+	}
+	hits, ttft := map[string]float64{}, map[string]float64{}
+	for _, r := range doc.Rows {
+		hits[r.Policy], ttft[r.Policy] = r.Figures["hit_rate"].Mean, r.Figures["ttft_mean_ms"].Mean
+	}
+	for _, aware := range []string{"lmetric", "marginal"} {
+		for _, blind := range []string{"roundrobin", "leastrequest", "p2c"} {
+			if hits[aware] < hits[blind]+3 || ttft[aware] > 0.9*ttft[blind] {
+				t.Errorf("%s: %.1f%% hits, TTFT %.0f ms; %s: %.1f%%, %.0f ms", aware, hits[aware], ttft[aware], blind, hits[blind], ttft[blind])
+			}
+		}
+	}
+}
