@@ -119,11 +119,19 @@ func TestPresets(t *testing.T) {
 	}
 }
 
+// A profile of one's own is a file.
+func TestProfileFile(t *testing.T) {
+	out, _ := play(t, "-workload", shape, "-fleet", "1x"+filepath.Join("profiles", "70b-tp8-a800.json")+"*2,1x8b-a100", "-policies", "roundrobin")
+	if !strings.Contains(out, "roundrobin") {
+		t.Errorf("table =\n%s", out)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	good := []string{"-workload", shape}
 	for _, args := range [][]string{
 		{}, {"-trace", "a", "-workload", "b2b"}, {"-trace", "/nonexistent"}, {"-workload", "nothing"}, {"-workload", "rate=x"}, {"-workload", "groups=-1,rate=1,duration=1s"},
-		append(good, "-fleet", "x8b-a100"), append(good, "-fleet", "2xtpu"), append(good, "-fleet", "2x8b-a100*0"), append(good, "-speed", "0"), append(good, "-speed", "1,x"),
+		append(good, "-fleet", "x8b-a100"), append(good, "-fleet", "2xtpu"), append(good, "-fleet", "2xtpu.json"), append(good, "-fleet", "2x8b-a100*0"), append(good, "-speed", "0"), append(good, "-speed", "1,x"),
 		append(good, "-policies", "magic"), append(good, "-seeds", "0"), append(good, "-headroom", "1"), append(good, "-scrape", "0s"), append(good, "extra"),
 	} {
 		if err := run(context.Background(), args, io.Discard, io.Discard); err == nil {

@@ -16,12 +16,6 @@ import (
 	"github.com/expediterhq/expediter/sim/fleet"
 )
 
-var profiles = map[string]func() sim.Profile{
-	"8b-a100":      sim.Llama8BA100,
-	"70b-tp2-a100": sim.Llama70BTP2A100,
-	"32b-tp2-h100": sim.Qwen32BTP2H100,
-}
-
 // presets are workloads known by name.
 var presets = map[string]fleet.Workload{
 	// llm-d's benchmark 73-capacity: 150 customers with 6,000 tokens each, 5
@@ -65,7 +59,7 @@ func parse(args []string) (options, error) {
 	fs := flag.NewFlagSet("policylab", flag.ContinueOnError)
 	fs.StringVar(&o.trace, "trace", "", "file of requests, may be gzip-compressed; see package sim/trace for the formats")
 	fs.StringVar(&o.workload, "workload", "", "instead of a trace: "+strings.Join(slices.Sorted(maps.Keys(presets)), ", ")+", or name=value pairs such as groups=50,shared=1024,rate=10,duration=60s")
-	fs.StringVar(&o.fleetName, "fleet", "16x8b-a100", "replicas as NxPROFILE[*SLOW], separated by commas; profiles: "+strings.Join(slices.Sorted(maps.Keys(profiles)), ", "))
+	fs.StringVar(&o.fleetName, "fleet", "16x8b-a100", "replicas as NxPROFILE[*SLOW], separated by commas; a profile is a .json file or one of "+strings.Join(sim.ProfileNames(), ", "))
 	fs.StringVar(&speeds, "speed", "1", "how much faster than recorded requests arrive; several, separated by commas, give a load curve")
 	fs.StringVar(&policies, "policies", strings.Join(router.Names(), ","), "rules to compare")
 	fs.IntVar(&o.seeds, "seeds", 1, "runs per rule and speed")
@@ -140,11 +134,14 @@ func parseFleet(s string) ([]fleet.Replica, error) {
 		spec, slow, hasSlow := strings.Cut(part, "*")
 		count, name, ok := strings.Cut(spec, "x")
 		n, err := strconv.Atoi(count)
-		p := profiles[name]
-		if !ok || err != nil || n < 1 || n > 10_000 || p == nil {
+		if !ok || err != nil || n < 1 || n > 10_000 {
 			return nil, fmt.Errorf("-fleet has %q, want something like 16x8b-a100", part)
 		}
-		group := fleet.Uniform(n, p())
+		p, err := sim.FindProfile(name)
+		if err != nil {
+			return nil, fmt.Errorf("-fleet has %q: %w", part, err)
+		}
+		group := fleet.Uniform(n, p)
 		if hasSlow {
 			x, err := strconv.ParseFloat(slow, 64)
 			if err != nil || !(x > 0) {

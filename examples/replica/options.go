@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -16,13 +15,6 @@ import (
 	"github.com/expediterhq/expediter/tokenize/chat"
 )
 
-// profiles are the hardware and models that can be asked for.
-var profiles = map[string]func() sim.Profile{
-	"8b-a100":      sim.Llama8BA100,
-	"70b-tp2-a100": sim.Llama70BTP2A100,
-	"32b-tp2-h100": sim.Qwen32BTP2H100,
-}
-
 // options are the flags.
 type options struct {
 	addr, control string
@@ -30,6 +22,7 @@ type options struct {
 	aliases       []string
 	adapters      map[string]string
 	profile       string
+	hardware      sim.Profile // that -profile names
 	kv, maxLen    int
 	maxLoRAs      int
 	speed         float64
@@ -52,7 +45,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.model, "model", "acme-8b", "served model name")
 	fs.StringVar(&aliases, "aliases", "", "further names, separated by commas")
 	fs.StringVar(&adapters, "adapters", "", "LoRA adapters, separated by commas")
-	fs.StringVar(&o.profile, "profile", "8b-a100", "model and hardware: "+strings.Join(slices.Sorted(maps.Keys(profiles)), ", "))
+	fs.StringVar(&o.profile, "profile", "8b-a100", "model and hardware: a .json file or one of "+strings.Join(sim.ProfileNames(), ", "))
 	fs.IntVar(&o.kv, "kv", 0, "KV cache capacity in tokens (default: the profile's)")
 	fs.IntVar(&o.maxLen, "max-model-len", 0, "longest prompt with its output in tokens (default: 32768 or what the cache holds)")
 	fs.IntVar(&o.maxLoRAs, "max-loras", 0, "adapter slots on the GPU (default: 8)")
@@ -91,11 +84,11 @@ func (o *options) check() error {
 	if o.model == "" {
 		errs = append(errs, errors.New("-model is empty"))
 	}
-	p, ok := profiles[o.profile]
-	if !ok {
-		return errors.Join(append(errs, fmt.Errorf("-profile is %q, want one of %s", o.profile, strings.Join(slices.Sorted(maps.Keys(profiles)), ", ")))...)
+	var err error
+	if o.hardware, err = sim.FindProfile(o.profile); err != nil {
+		return errors.Join(append(errs, fmt.Errorf("-profile: %w", err))...)
 	}
-	capacity := p().KVTokens
+	capacity := o.hardware.KVTokens
 	if o.kv != 0 {
 		capacity = o.kv
 	}
@@ -123,7 +116,7 @@ func (o *options) check() error {
 // config describes the simulated engine.
 func (o *options) config() (sim.Config, error) {
 	c := sim.Config{
-		Model: o.model, Aliases: o.aliases, Adapters: o.adapters, Profile: profiles[o.profile](), KVTokens: o.kv,
+		Model: o.model, Aliases: o.aliases, Adapters: o.adapters, Profile: o.hardware, KVTokens: o.kv,
 		MaxModelLen: o.maxLen, MaxLoRAs: o.maxLoRAs, Speed: o.speed, Version: o.version, LedgerSize: 1000,
 	}
 	if o.tokenizer == "" {
