@@ -79,7 +79,10 @@ func (h *Handler) watch(g *generation, p *pool) {
 	}
 	ctx, stop := context.WithCancel(t.ctx)
 	t.stopWatch = stop
-	w := &vllm.Watcher{Pool: p.replicas, Interval: g.Scrape, Transport: p.Transport, APIKey: p.APIKey, Logger: g.Logger}
+	w := &vllm.Watcher{
+		Pool: p.replicas, Interval: g.Scrape, HealthInterval: 2 * g.Scrape,
+		Transport: p.Transport, APIKey: p.APIKey, Logger: g.Logger,
+	}
 	h.tasks.Go(func() { w.Run(ctx) })
 }
 
