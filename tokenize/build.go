@@ -301,6 +301,12 @@ func (b *builder) finish() error {
 	}
 	b.words.whole = newWholeWords(len(b.words.vocab.spans))
 	b.words.cache = newWordCache()
+	b.words.pairs.index(func(char byte) uint32 {
+		if b.words.byteLevel {
+			return b.words.bytes[char]
+		}
+		return b.words.ascii[char]
+	})
 	if !b.words.ignoreMerges {
 		b.words.learnAll()
 	}

@@ -7,6 +7,25 @@ func (b *BPE) Forget() {
 	}
 }
 
+// Words returns the entries of the word cache that are in use.
+func (b *BPE) Words() []int {
+	var used []int
+	for i := range b.words.cache.entries {
+		if b.words.cache.entries[i].size.Load() != 0 {
+			used = append(used, i)
+		}
+	}
+	return used
+}
+
+// ForgetWords empties the given entries of the word cache, and so leaves the
+// processor's caches as they are.
+func (b *BPE) ForgetWords(used []int) {
+	for _, i := range used {
+		b.words.cache.entries[i].size.Store(0)
+	}
+}
+
 // Uncut returns a copy of b that merges each text as a whole, as a model must
 // whose tokens span words.
 func (b *BPE) Uncut() *BPE {

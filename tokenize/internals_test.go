@@ -147,7 +147,7 @@ func TestMergingAgreesWithANaiveWay(t *testing.T) {
 		m.reset()
 		for i := range word {
 			word[i] = uint32(rng.IntN(min(ids, first)))
-			m.add(word[i])
+			m.add(word[i], otherByte, &pairs)
 		}
 		got := m.appendMerged(nil, &pairs)
 		want := naiveMerge(slices.Clone(word), &pairs)
@@ -155,7 +155,6 @@ func TestMergingAgreesWithANaiveWay(t *testing.T) {
 			t.Fatalf("merging %v = %v, want %v", word, got, want)
 		}
 		if n <= scanLimit {
-			m.rankAll(&pairs)
 			if got := m.long.merge(nil, m.syms, &pairs); !slices.Equal(got, want) {
 				t.Fatalf("long merge of %v = %v, want %v", word, got, want)
 			}

@@ -1,11 +1,17 @@
 package tokenize
 
+import "unicode/utf8"
+
 // merger holds the symbols of one word while pairs of them are merged: always
 // the pair of lowest rank, the leftmost of equals. It is scratch space.
 type merger struct {
 	syms []symbol
+	last byte // the character of the last symbol if it is ASCII, else otherByte
 	long longMerge
 }
+
+// otherByte stands for what is not one ASCII character.
+const otherByte = 0xFF
 
 // symbol is one symbol of a word, and the pair it forms with the next one.
 type symbol struct {
@@ -29,7 +35,21 @@ const (
 // reset empties the list of symbols.
 func (m *merger) reset() { m.syms = m.syms[:0] }
 
-func (m *merger) add(id uint32) { m.syms = append(m.syms, symbol{id: id}) }
+// add appends a symbol, and ranks the pair it makes with the one before. char
+// is the symbol's character if that is ASCII, else otherByte.
+func (m *merger) add(id uint32, char byte, pairs *pairTable) {
+	if n := len(m.syms); n > 0 {
+		s := &m.syms[n-1]
+		if char < utf8.RuneSelf && m.last < utf8.RuneSelf && pairs.ascii != nil {
+			p := pairs.ascii[m.last][char]
+			s.rank, s.made = p.rank, p.id
+		} else {
+			s.rank, s.made = pairs.find(s.id, id)
+		}
+	}
+	m.syms = append(m.syms, symbol{id: id, rank: none})
+	m.last = char
+}
 
 // appendMerged merges the symbols as far as they go and appends the ids left.
 func (m *merger) appendMerged(dst []uint32, pairs *pairTable) []uint32 {
@@ -41,17 +61,7 @@ func (m *merger) appendMerged(dst []uint32, pairs *pairTable) []uint32 {
 	case n <= scanLimit:
 		return m.mergeShort(dst, pairs)
 	}
-	m.rankAll(pairs)
 	return m.long.merge(dst, m.syms, pairs)
-}
-
-func (m *merger) rankAll(pairs *pairTable) {
-	syms := m.syms
-	last := len(syms) - 1
-	for i := range syms[:last] {
-		syms[i].rank, syms[i].made = pairs.find(syms[i].id, syms[i+1].id)
-	}
-	syms[last].rank = none
 }
 
 // mergeShort keeps the symbols dense: a merge moves what follows to the left.
@@ -59,12 +69,9 @@ func (m *merger) mergeShort(dst []uint32, pairs *pairTable) []uint32 {
 	type short struct{ id, rank, made uint32 }
 	var syms [scanLimit]short
 	n := len(m.syms)
-	syms[0].id = m.syms[0].id
-	for i := 1; i < n; i++ {
-		syms[i].id = m.syms[i].id
-		syms[i-1].rank, syms[i-1].made = pairs.find(syms[i-1].id, syms[i].id)
+	for i := range m.syms {
+		syms[i] = short{m.syms[i].id, m.syms[i].rank, m.syms[i].made}
 	}
-	syms[n-1].rank = none
 	for {
 		best, at := none, 0
 		for i := range syms[:n] {

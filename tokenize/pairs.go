@@ -1,6 +1,9 @@
 package tokenize
 
-import "math/bits"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // pairTable maps two neighbouring symbols to the rank of their merge and the
 // symbol it makes: an open-addressing table. Once built it is read-only.
@@ -8,7 +11,14 @@ type pairTable struct {
 	slots []pairSlot
 	shift uint8
 	used  int
+	// ascii has the merges of two ASCII characters, which start most words:
+	// small enough to stay near. It is nil until index is called.
+	ascii *[utf8.RuneSelf][utf8.RuneSelf]merge
 }
+
+// merge is the rank of a pair's merge, none if it has none, and the symbol it
+// makes.
+type merge struct{ rank, id uint32 }
 
 type pairSlot struct {
 	left, right uint32 // left is none where the slot is free
@@ -67,6 +77,21 @@ func (t *pairTable) find(left, right uint32) (rank, id uint32) {
 		}
 		if s.left == none {
 			return none, 0
+		}
+	}
+}
+
+// index fills the table of merges of ASCII characters, whose symbols it is
+// given. The merges must not change afterwards.
+func (t *pairTable) index(symbol func(char byte) uint32) {
+	t.ascii = new([utf8.RuneSelf][utf8.RuneSelf]merge)
+	for l := range byte(utf8.RuneSelf) {
+		for r := range byte(utf8.RuneSelf) {
+			m := merge{rank: none}
+			if left, right := symbol(l), symbol(r); left != none && right != none {
+				m.rank, m.id = t.find(left, right)
+			}
+			t.ascii[l][r] = m
 		}
 	}
 }

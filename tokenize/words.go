@@ -90,7 +90,7 @@ func (w *words) symbols(m *merger, s string) {
 	if w.byteLevel {
 		for i := range len(s) {
 			if id := w.bytes[s[i]]; id != none {
-				m.add(id)
+				m.add(id, s[i], &w.pairs)
 				unknown = false
 			} else {
 				unknown = w.unknown(m, unknown)
@@ -101,11 +101,15 @@ func (w *words) symbols(m *merger, s string) {
 	for i, n := 0, 0; i < len(s); i += n {
 		var id uint32
 		if id, n = w.character(s[i:]); id != none {
-			m.add(id)
+			char := s[i]
+			if n > 1 {
+				char = otherByte
+			}
+			m.add(id, char, &w.pairs)
 			unknown = false
 		} else if w.fallback {
 			for j := i; j < i+n; j++ {
-				m.add(w.bytes[s[j]])
+				m.add(w.bytes[s[j]], otherByte, &w.pairs)
 			}
 		} else {
 			unknown = w.unknown(m, unknown)
@@ -136,7 +140,7 @@ func (w *words) unknown(m *merger, after bool) bool {
 		return false
 	}
 	if !after || !w.fuse {
-		m.add(w.unk)
+		m.add(w.unk, otherByte, &w.pairs)
 	}
 	return true
 }
