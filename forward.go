@@ -25,7 +25,7 @@ type failure struct {
 
 func (f *failure) Error() string {
 	if f.cause != nil {
-		return "expediter: " + f.reason() + " " + f.cause.Error()
+		return "expediter: " + f.reason() + " " + plain(f.cause)
 	}
 	return "expediter: " + f.reason()
 }

@@ -1,0 +1,42 @@
+package expediter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+
+	"github.com/expediterhq/expediter/sse"
+	"github.com/expediterhq/expediter/vllm"
+)
+
+// known are errors whose text is fixed.
+var known = [...]error{
+	errNoFirstToken, errSilence, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded,
+	vllm.ErrAddress, vllm.ErrChunkSyntax, vllm.ErrChunkObject, vllm.ErrChunkDepth,
+}
+
+// plain says for the log why an attempt failed. What a replica sends can hold
+// prompts and completions, and an error may quote it: only texts that cannot
+// are told, of any other error its type.
+func plain(err error) string {
+	var op *net.OpError
+	var engine *vllm.Error
+	var large *sse.TooLargeError
+	switch {
+	case errors.As(err, &op):
+		return op.Error()
+	case errors.As(err, &engine):
+		return "the engine answered status " + strconv.Itoa(engine.Status)
+	case errors.As(err, &large):
+		return large.Error()
+	}
+	for _, e := range known {
+		if errors.Is(err, e) {
+			return e.Error()
+		}
+	}
+	return fmt.Sprintf("%T", err)
+}
