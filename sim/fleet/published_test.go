@@ -29,11 +29,11 @@ func TestRanksAsPublished(t *testing.T) {
 	}
 	trace := fleet.Workload{Rate: 20, Duration: 60 * time.Second, Groups: 150, Shared: 6000, Asked: 5, Prompt: 1200, Output: 1000}.Trace(1)
 	got := map[string]*fleet.Report{}
-	for _, name := range []string{"roundrobin", "leastrequest", "blend", "marginal"} {
+	for _, name := range []string{"roundrobin", "leastrequest", "sticky", "lmetric", "blend", "marginal"} {
 		got[name] = run(t, fleet.Config{
 			Replicas: fleet.Uniform(8, sim.Qwen32BTP2H100()), Router: byName(t, name), Direct: true, Scrape: 50 * ms, FirstToken: time.Hour,
 		}, trace)
-		t.Logf("%-12s %6.0f tokens/s, TTFT %v, hits %.2f", name, got[name].OutputRate, got[name].TTFT.Mean, got[name].HitRate)
+		t.Logf("%-12s %6.0f tokens/s, TTFT mean %v, p90 %v, hits %.2f", name, got[name].OutputRate, got[name].TTFT.Mean, got[name].TTFT.P90, got[name].HitRate)
 	}
 	blind, aware, ours := got["roundrobin"], got["blend"], got["marginal"]
 	for _, name := range []string{"roundrobin", "leastrequest"} {
