@@ -2,13 +2,13 @@ package faultbench
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/expediterhq/expediter"
 	"github.com/expediterhq/expediter/registry"
-	"github.com/expediterhq/expediter/usage"
 )
 
 // restWithin is how long a gateway may take to come to rest, generously: the
@@ -177,7 +177,7 @@ func (h *House) checkSecrets(recs []expediter.Record) {
 	h.T.Helper()
 	var lines []byte
 	for i := range recs {
-		lines = append(usage.AppendJSON(lines, &recs[i]), '\n')
+		lines = fmt.Appendf(lines, "%+v\n", recs[i])
 	}
 	for where, text := range map[string]string{"log": h.Logs.String(), "metrics": h.Scrape(), "records": string(lines)} {
 		h.NoSecrets(where, text)

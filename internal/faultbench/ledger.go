@@ -28,6 +28,8 @@ type Got struct {
 // Ledger is what replicas really got and did: the ground truth. The zero
 // value is ready to use.
 type Ledger struct {
+	Slim bool // do not keep bytes and headers of requests
+
 	mu   sync.Mutex
 	list []*entry
 }
@@ -44,6 +46,10 @@ func (e *entry) update(f func(*Got)) {
 }
 
 func (l *Ledger) add(g Got) *entry {
+	if l.Slim {
+		g.Raw, g.Body, g.Header = nil, nil, nil
+		g.Ask.Messages, g.Ask.Prompt = nil, nil
+	}
 	e := &entry{g: g}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,4 +84,11 @@ func (l *Ledger) ByID() map[string][]Got {
 		m[g.ID] = append(m[g.ID], g)
 	}
 	return m
+}
+
+// Forget empties the ledger.
+func (l *Ledger) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = nil
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -389,6 +390,9 @@ func (c *conn) play(sc Script, e *entry) bool {
 		}
 		if !c.pause(p.Pause) {
 			return false
+		}
+		if i := bytes.Index(p.Data, []byte(Stamp)); i >= 0 {
+			copy(p.Data[i:], strconv.FormatInt(time.Now().UnixNano(), 10))
 		}
 		if len(p.Data) > 0 { // an empty chunk would be the end
 			w.body(p.Data, sc.Length == 0)

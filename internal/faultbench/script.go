@@ -27,6 +27,10 @@ type Piece struct {
 	Tokens int           // that it brings
 }
 
+// Stamp, in the data of a Piece, becomes the time of the write, in unix
+// nanoseconds.
+const Stamp = "@@@@@@@@@@@@@@@@@@@"
+
 // End is how an answer ends.
 type End int
 
