@@ -58,8 +58,12 @@ type attempt struct {
 
 // staleWindow is how soon after dispatch the loss of a kept connection is
 // taken to mean that the replica had closed it while idle, unless the request
-// has cost another replica too.
-const staleWindow = 100 * time.Millisecond
+// has cost another replica too. A replica that goes down leaves many kept connections, which is why such
+// losses are few for one request, and why they do not count as tries.
+const (
+	staleWindow = 100 * time.Millisecond
+	staleMost   = 2
+)
 
 // forward sends the request to the chosen replica and brings the answer to
 // the client. It returns a *failure if the client has seen nothing of it.
@@ -144,7 +148,7 @@ func (a *attempt) lost(err error) error {
 		return replicaFault("The replica fell silent.", cause)
 	}
 	f := replicaFault("The connection to the replica failed.", err)
-	f.stale = a.reused && time.Since(a.began) < staleWindow
+	f.stale = a.reused && a.stale < staleMost && time.Since(a.began) < staleWindow
 	f.killed = a.connected && !f.stale
 	return f
 }
@@ -189,8 +193,8 @@ func (q *request) again(err error) bool {
 	now := time.Now()
 	who := one(q.rec.Replica, q.rec.Generation)
 	if f.stale && q.h.poison.suspect(q.size.print, who, now) {
-		q.stale = true
-		return q.rec.Attempts < q.g.Retry.Attempts
+		q.stale++
+		return q.ctx.Err() == nil
 	}
 	q.replica.Failed(now)
 	if f.killed || f.stale {
@@ -201,5 +205,5 @@ func (q *request) again(err error) bool {
 	}
 	q.tried = append(q.tried, q.replica)
 	q.g.Logger.Warn("attempt failed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts, "error", err)
-	return q.rec.Attempts < q.g.Retry.Attempts && q.ctx.Err() == nil && q.h.retries.spend()
+	return q.rec.Attempts-q.stale < q.g.Retry.Attempts && q.ctx.Err() == nil && q.h.retries.spend()
 }

@@ -43,7 +43,7 @@ type request struct {
 	started     bool // the head of the answer is out
 	panicLast   bool // nothing but a panic can break the answer off
 
-	stale   bool // a kept connection was lost once already
+	stale   int  // attempts that were lost with a kept connection, at nobody's fault
 	kept    kept // room set aside while in line
 	claimed int  // output tokens that the lease covers
 	route   router.Request
@@ -121,7 +121,7 @@ func (q *request) run() error {
 			return err
 		}
 		err := q.forward()
-		if err == nil && q.stale {
+		if err == nil && q.stale > 0 {
 			q.h.poison.clear(q.size.print)
 		}
 		if err == nil || !q.again(err) {
