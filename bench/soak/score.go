@@ -134,6 +134,8 @@ func (s *score) outcome(f *fleet, g *gateway, o *outcome, ledger map[string][]fa
 			if len(g.failed[o.id]) <= 1 {
 				s.lostToOne++
 				s.mistake("lost to one replica", o, *rec)
+			} else {
+				s.mistake("lost to several replicas", o, *rec)
 			}
 		}
 	}
@@ -203,7 +205,10 @@ func (s *score) charges(r *expediter.Record, got []faultbench.Got) {
 	if len(got) == 0 {
 		return
 	}
-	sent := got[len(got)-1].Tokens
+	sent := 0 // by the attempt that got furthest: one that was held up may have come last
+	for _, e := range got {
+		sent = max(sent, e.Tokens)
+	}
 	if off := r.Output - sent; off > 0 || off != 0 && r.Status == expediter.StatusOK {
 		s.tokens += max(off, -off)
 		s.mistake("tokens", sent, *r)
