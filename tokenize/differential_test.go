@@ -52,7 +52,7 @@ func TestGoldenModelsAgreeWithTheReference(t *testing.T) {
 		}
 	}
 	slices.Sort(samples)
-	for i, name := range goldenModels {
+	for i, name := range testedModels() {
 		t.Run(name, func(t *testing.T) {
 			b := goldenModel(t, name)
 			r := newReference(t, readGzip(t, filepath.Join(dir, "tokenizers", name, "tokenizer.json.gz")))
@@ -77,7 +77,7 @@ func TestDemoAgreesWithTheReference(t *testing.T) {
 	r := newReference(t, unzip(t, packed))
 	rng := newRand(11)
 	samples := []string{"The server closes idle connections after 30s.\n\tfunc (s *Server) Close() error {", "<|im_start|>user\n"}
-	for range rounds(30_000) {
+	for range rounds(40_000) {
 		agree(t, m.Tokenizer(), r, randomText(rng, samples))
 	}
 }

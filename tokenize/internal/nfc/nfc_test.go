@@ -69,6 +69,8 @@ func TestAppendAgreesWithProbes(t *testing.T) {
 	if err := sc.Err(); err != nil || len(listed) < 2000 {
 		t.Fatalf("read %d probes, error %v", len(listed), err)
 	}
+	var b nfc.Buffer
+	var got []byte
 	for r := rune(0); r <= utf8.MaxRune; r++ {
 		if r >= 0xD800 && r < 0xE000 {
 			continue
@@ -76,10 +78,13 @@ func TestAppendAgreesWithProbes(t *testing.T) {
 		c := string(r)
 		want, ok := listed[r]
 		if !ok {
+			if raceEnabled && r%64 != 0 { // one goroutine: nothing to race with
+				continue
+			}
 			want = [4]string{c, "a" + c + "\u0316\u0301", "\u00e9" + c, "\u00e1\u0316" + c + "\u0327"}
 		}
 		for i, in := range [4]string{c, "a" + c + "\u0316\u0301", "e\u0301" + c, "a\u0301\u0316" + c + "\u0327"} {
-			if got := normalize(in); got != want[i] {
+			if got = nfc.Append(got[:0], in, &b); string(got) != want[i] {
 				t.Errorf("U+%04X, probe %d: Append(%+q) = %+q, want %+q", r, i, in, got, want[i])
 			}
 		}

@@ -52,8 +52,11 @@ func matches(src, text string) ([]string, error) {
 
 func TestNextAgreesWithRegexp(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
-	compared := 0
-	for range 20_000 {
+	rounds, compared := 20_000, 0
+	if raceEnabled { // one goroutine: nothing to race with
+		rounds /= 20
+	}
+	for range rounds {
 		src := randomPattern(rng, 2)
 		re, err := regexp.Compile(src)
 		if err != nil {
@@ -80,7 +83,7 @@ func TestNextAgreesWithRegexp(t *testing.T) {
 			}
 		}
 	}
-	if compared < 3000 {
+	if compared < rounds/7 {
 		t.Errorf("only %d patterns compared", compared)
 	}
 }

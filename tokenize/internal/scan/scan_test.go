@@ -57,7 +57,7 @@ func compare(t *testing.T, name string, fast scan.Scanner, slow *pattern.Pattern
 
 func TestScannersAgreeWithTheGeneralMatcher(t *testing.T) {
 	n := 30_000
-	if testing.Short() {
+	if testing.Short() || raceEnabled { // one goroutine: nothing to race with
 		n = 3_000
 	}
 	for i, k := range known {

@@ -1,0 +1,5 @@
+//go:build !race
+
+package nfc_test
+
+const raceEnabled = false
