@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -185,9 +186,7 @@ func (s LMetric) Score(cost []float64, req *Request, replicas []*registry.Replic
 // the first 100 characters of the first user message, which are the first
 // that differ between conversations; a prompt of tokens has no messages, so
 // Depth has to reach past the system prompt that all share, and no farther
-// than what those share that should meet on one replica. The depth that is
-// used falls on a block's end; a shorter prompt is hashed whole, and one
-// without Request.Blocks has Request.Key.
+// than what those share that should meet on one replica. See Request.Prefix.
 type BoundedHash struct {
 	Bound float64 // times the mean. If zero, 1.25
 	Depth int     // tokens. If zero, 1024
@@ -197,7 +196,7 @@ type BoundedHash struct {
 // if it is above the bound.
 func (s BoundedHash) Score(cost []float64, req *Request, replicas []*registry.Replica) {
 	orElse(&s.Bound, 1.25)
-	key := s.key(req)
+	key := req.Prefix(cmp.Or(s.Depth, depth))
 	total := 1
 	for i, r := range replicas {
 		total += req.Load(i, r).Requests
@@ -209,18 +208,6 @@ func (s BoundedHash) Score(cost []float64, req *Request, replicas []*registry.Re
 			cost[i]++
 		}
 	}
-}
-
-func (s BoundedHash) key(req *Request) uint64 {
-	if len(req.Blocks) == 0 {
-		return req.Key
-	}
-	depth := s.Depth
-	if depth == 0 {
-		depth = 1024
-	}
-	n := depth / max(req.BlockSize, 1)
-	return req.Blocks[min(max(n, 1), len(req.Blocks))-1]
 }
 
 func orElse(v *float64, d float64) {

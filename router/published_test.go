@@ -283,3 +283,33 @@ func TestByName(t *testing.T) {
 		t.Errorf("ByName of an unknown rule = %v, want an error that lists the known ones", err)
 	}
 }
+
+// Equal costs are decided by what tells conversations apart, so that a block
+// that all prompts share does not send them all to one replica.
+func TestTiesFollowThePrompt(t *testing.T) {
+	p := newPool(t, 8, registry.PoolConfig{})
+	rt := router.New(router.Config{Scorers: []router.Scorer{}})
+	blocks := make([]uint64, 100)
+	for i := range blocks {
+		blocks[i] = uint64(i + 1)
+	}
+	home := func(shared int, own uint64) string {
+		mine := slices.Clone(blocks)
+		for i := shared; i < len(mine); i++ {
+			mine[i] += own << 32
+		}
+		d, err := rt.Pick(&router.Request{Key: 1, Blocks: mine, BlockSize: 16, Now: t0}, p.Replicas())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Replica.Name()
+	}
+	first, system := map[string]bool{}, map[string]bool{}
+	for own := range uint64(100) {
+		first[home(1, own+1)] = true
+		system[home(64, own+1)] = true
+	}
+	if len(first) != 8 || len(system) != 1 {
+		t.Errorf("prompts with one block in common went to %d of 8 replicas, with 64 to %d, want 8 and 1", len(first), len(system))
+	}
+}

@@ -7,14 +7,19 @@ import (
 	"github.com/expediterhq/expediter/registry"
 )
 
+// depth is how much of a prompt tells conversations apart, in tokens: more
+// than a system prompt that a model's users share, and no more than what a
+// tenant's do.
+const depth = 1024
+
 // Never is the cost that rules a replica out.
 var Never = math.Inf(1)
 
 // Request is what is to be placed. One Request must not be picked for by two
 // goroutines at once.
 type Request struct {
-	Key       uint64              // hash of the first block; breaks ties the same way on every gateway
-	Blocks    []uint64            // chained hashes of the prompt's full blocks, for rules that hash a prefix; may be nil
+	Key       uint64              // stands for the prompt where Blocks is empty
+	Blocks    []uint64            // chained hashes of the prompt's full blocks
 	Adapter   string              // LoRA adapter, or empty
 	Prompt    int                 // prompt tokens
 	Output    int                 // tokens expected per sequence, not max_tokens
@@ -49,6 +54,17 @@ func (q *Request) CachedOn(r *registry.Replica) int {
 
 // Uncached returns the prompt tokens that r would have to compute.
 func (q *Request) Uncached(r *registry.Replica) int { return max(0, q.Prompt-q.CachedOn(r)) }
+
+// Prefix returns a hash of the first tokens of the prompt, to the end of a
+// block: the same for all requests that begin with them, on every gateway. A
+// shorter prompt is hashed whole, and one without Blocks has Key.
+func (q *Request) Prefix(tokens int) uint64 {
+	if len(q.Blocks) == 0 {
+		return q.Key
+	}
+	n := max(tokens/max(q.BlockSize, 1), 1)
+	return q.Blocks[min(n, len(q.Blocks))-1]
+}
 
 // Claim returns what the request will take from r.
 func (q *Request) Claim(r *registry.Replica) registry.Claim {

@@ -107,8 +107,9 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 // Pick chooses the replica where the request costs least and takes a lease
 // on it; when that is refused for want of room, the next best. Costs that
-// differ by no more than Config.Tie are equal: then req.Key decides, by
-// rendezvous hashing over the replicas' names.
+// differ by no more than Config.Tie are equal: then the beginning of the
+// prompt decides (Request.Prefix of 1,024 tokens), by rendezvous hashing over
+// the replicas' names.
 //
 // Replicas whose reports stopped are used only if those that do report have
 // no room, or if none reports, and then by this process's own books. Pick
@@ -209,7 +210,7 @@ func (rt *Router) pickFrom(g *group, sc *scratch, req *Request, now time.Time) (
 	rt.score(sc.cost, req, g.replicas)
 	err := ErrNoReplica
 	for {
-		i := best(sc.cost, rt.tie, req.Key, g.replicas)
+		i := best(sc.cost, rt.tie, req.Prefix(depth), g.replicas)
 		if i < 0 {
 			return Decision{}, err
 		}

@@ -37,12 +37,14 @@ func TestRanksAsPublished(t *testing.T) {
 	}
 	blind, aware, ours := got["roundrobin"], got["blend"], got["marginal"]
 	for _, name := range []string{"roundrobin", "leastrequest"} {
-		if r := got[name]; aware.TTFT.Mean*4 > r.TTFT.Mean || aware.OutputRate < 1.2*r.OutputRate {
-			t.Errorf("%s: TTFT %v at %.0f tokens/s, blend: %v at %.0f", name, r.TTFT.Mean, r.OutputRate, aware.TTFT.Mean, aware.OutputRate)
+		for knows, better := range map[string]*fleet.Report{"blend": aware, "marginal": ours} {
+			if r := got[name]; better.TTFT.Mean*4 > r.TTFT.Mean || better.OutputRate < 1.1*r.OutputRate {
+				t.Errorf("%s: TTFT %v at %.0f tokens/s, %s: %v at %.0f", name, r.TTFT.Mean, r.OutputRate, knows, better.TTFT.Mean, better.OutputRate)
+			}
 		}
 	}
-	if ours.TTFT.Mean > 2*aware.TTFT.Mean || ours.OutputRate < 0.9*aware.OutputRate {
-		t.Errorf("marginal: TTFT %v at %.0f tokens/s, blend: %v at %.0f", ours.TTFT.Mean, ours.OutputRate, aware.TTFT.Mean, aware.OutputRate)
+	if ours.TTFT.P90 > aware.TTFT.P90 || ours.OutputRate < 0.8*aware.OutputRate {
+		t.Errorf("marginal: TTFT p90 %v at %.0f tokens/s, blend: %v at %.0f", ours.TTFT.P90, ours.OutputRate, aware.TTFT.P90, aware.OutputRate)
 	}
 	if blind.OutputRate < 4429*0.8 || blind.OutputRate > 4429*1.8 || ours.OutputRate > 8730*1.5 {
 		t.Errorf("throughput %.0f blind and %.0f aware is not of the published order", blind.OutputRate, ours.OutputRate)
