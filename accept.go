@@ -17,6 +17,7 @@ import (
 // alone, before a byte of the body is read, and finds the tenant.
 func (q *request) authenticate() error {
 	if q.h.draining.Load() {
+		q.w.Header().Set("Connection", "close") // the next one goes to another gateway
 		return errShutdown()
 	}
 	if q.r.Method != http.MethodPost {
@@ -66,9 +67,9 @@ func checkContent(h http.Header) error {
 func (q *request) read() error {
 	body, err := q.readBody()
 	if err != nil {
-		q.w.Header().Set("Connection", "close") // the read deadline holds for what the server still reads
-		return err
+		return err // the read deadline holds for what the server still reads
 	}
+	q.w.Header().Del("Connection")
 	_ = http.NewResponseController(q.w).SetReadDeadline(time.Time{}) // not every server has one
 	q.in, err = openai.Parse(body, q.kind, openai.Limits{N: q.g.Limits.Choices, Prompts: q.g.Limits.Prompts})
 	if err != nil {
@@ -85,37 +86,54 @@ func (q *request) read() error {
 	return nil
 }
 
+// firstRead is the memory taken for a body before any of it has arrived,
+// whatever length the client announces.
+const firstRead = 32 << 10
+
+// readBody reads the body into q.body. Memory is taken as bytes arrive.
 func (q *request) readBody() ([]byte, error) {
-	limit := q.g.Limits.Body
-	size := min(max(q.r.ContentLength+1, 4<<10), limit+1)
+	most := q.g.Limits.Body + 1 // one more, to see what is too large
+	if n := q.r.ContentLength; n >= 0 {
+		most = min(most, n+1)
+	}
 	q.body = q.body[:0]
+	if err := q.hold(min(most, firstRead)); err != nil {
+		return nil, err
+	}
 	for {
-		if int64(cap(q.body)) < size {
-			grown := make([]byte, len(q.body), size)
-			copy(grown, q.body)
-			q.body = grown
-		}
-		if more := int64(cap(q.body)) - q.heldBytes; more > 0 {
-			if !q.h.bodies.take(more) {
-				return nil, errBusy()
-			}
-			q.heldBytes += more
-		}
 		n, err := q.r.Body.Read(q.body[len(q.body):cap(q.body)])
 		q.body = q.body[:len(q.body)+n]
-		if int64(len(q.body)) > limit {
-			return nil, errTooLarge(limit)
-		}
-		if err == io.EOF {
+		switch {
+		case int64(len(q.body)) > q.g.Limits.Body:
+			return nil, errTooLarge(q.g.Limits.Body)
+		case err == io.EOF:
 			return q.body, nil
-		}
-		if err != nil {
+		case err != nil:
 			return nil, q.readError(err)
-		}
-		if len(q.body) == cap(q.body) {
-			size = min(2*size, limit+1)
+		case len(q.body) == cap(q.body):
+			if err := q.hold(min(2*int64(cap(q.body)), most)); err != nil {
+				return nil, err
+			}
 		}
 	}
+}
+
+// hold makes room for size bytes in q.body, within the budget of all bodies
+// and the tenant's share of it.
+func (q *request) hold(size int64) error {
+	size = max(size, int64(cap(q.body)))
+	if more := size - q.heldBytes; more > 0 {
+		if !q.h.bodies.take(q.tenant.ID, more) {
+			return errBusy()
+		}
+		q.heldBytes = size
+	}
+	if int64(cap(q.body)) < size {
+		grown := make([]byte, len(q.body), size)
+		copy(grown, q.body)
+		q.body = grown
+	}
+	return nil
 }
 
 func (q *request) readError(err error) error {

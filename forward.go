@@ -2,12 +2,14 @@ package expediter
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/expediterhq/expediter/internal/openai"
@@ -21,6 +23,8 @@ type failure struct {
 	fault  bool          // the replica's fault: it counts against it, and another may do better
 	killed bool          // the connection was lost with the request on it
 	stale  bool          // a kept connection turned out to be closed: nobody's fault
+
+	missing bool // the replica is well but lacks what was asked for
 }
 
 func (f *failure) Error() string {
@@ -84,6 +88,9 @@ func (q *request) forward() error {
 		return a.lost(err)
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode < 200 { // a switch of protocols: its body is the bare connection
+		return replicaFault("The replica answered with a status that is none.", nil)
+	}
 	if resp.StatusCode != http.StatusOK {
 		return a.refused(resp)
 	}
@@ -170,7 +177,13 @@ func (a *attempt) engineError(status int, body []byte) error {
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		a.replica.Succeeded(time.Now())
-		return &openai.Error{Status: status, Param: e.Param, Message: e.Message, Final: true}
+		return &openai.Error{Status: status, Param: e.Param, Message: cmp.Or(e.Message, "The engine refused the request."), Final: true, Code: a.engineCode(e)}
+	case http.StatusNotFound:
+		// The replica lacks the model or the adapter: another may have it,
+		// and this one serves everybody else well.
+		f := replicaFault("The replica does not serve this model.", e)
+		f.missing = true
+		return f
 	case http.StatusNotImplemented:
 		return &openai.Error{Status: status, Message: e.Message, Final: true}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -179,6 +192,14 @@ func (a *attempt) engineError(status int, body []byte) error {
 		return f
 	}
 	return replicaFault("The replica failed.", e)
+}
+
+// engineCode is the code for an engine's refusal, where it has one of its own.
+func (a *attempt) engineCode(e *vllm.Error) string {
+	if e.Param == "input_tokens" || e.Param == "input_text" || strings.Contains(e.Message, "context") {
+		return openai.CodeContextLength
+	}
+	return ""
 }
 
 // again reports whether the request may be tried on another replica, after
@@ -194,9 +215,13 @@ func (q *request) again(err error) bool {
 	who := one(q.rec.Replica, q.rec.Generation)
 	if f.stale && q.h.poison.suspect(q.size.print, who, now) {
 		q.stale++
+		q.g.Logger.Debug("kept connection was closed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts)
 		return q.ctx.Err() == nil
 	}
-	q.replica.Failed(now)
+	if !f.missing {
+		q.replica.Failed(now)
+	}
+	q.failed = f
 	if f.killed || f.stale {
 		q.h.poison.add(q.size.print, who, now)
 	}

@@ -64,18 +64,12 @@ func (p *poison) suspect(fingerprint uint64, replica string, now time.Time) bool
 	return true
 }
 
-// clear drops a suspicion: the request was answered.
+// clear forgets what a request is suspected of: a replica has answered it, so
+// others went down with it by chance, as in a restart of the fleet.
 func (p *poison) clear(fingerprint uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.kills[fingerprint]
-	if k == nil {
-		return
-	}
-	k.suspects = nil
-	if len(k.replicas) == 0 {
-		delete(p.kills, fingerprint)
-	}
+	delete(p.kills, fingerprint)
 }
 
 // ofLocked returns what is remembered of a request, to be added to.

@@ -50,6 +50,7 @@ type request struct {
 	lease   registry.Lease
 	replica *registry.Replica
 	tried   []*registry.Replica
+	failed  *failure     // the last attempt's, if it failed
 	reached bool         // a replica worked on it and did not fail: the prompt is charged
 	used    atomic.Int64 // priced tokens produced so far, for the renewal of the reservation
 
@@ -121,7 +122,7 @@ func (q *request) run() error {
 			return err
 		}
 		err := q.forward()
-		if err == nil && q.stale > 0 {
+		if err == nil {
 			q.h.poison.clear(q.size.print)
 		}
 		if err == nil || !q.again(err) {
