@@ -82,6 +82,11 @@ type Blocks struct {
 	Append func(dst []uint64, seed uint64, ids []uint32, size int) []uint64
 	Seed   uint64 // of the first block
 	Size   int    // ids per block, at least 1
+
+	// MaxTokens is the largest number of ids that a Model appends for one
+	// conversation; encoding stops there with ErrTooLong. If zero, the
+	// Model's own limit.
+	MaxTokens int
 }
 
 // AppendBlocks is AppendWith and also appends to hashes those of the full

@@ -111,7 +111,15 @@ func (m *Model) EOS() string { return m.eos }
 // replace the file's post-processor by their own rule (add_bos_token and
 // add_eos_token in tokenizer_config.json); see Config.PostProcessor.
 func (m *Model) AppendPrompt(dst []uint32, text string) ([]uint32, error) {
-	return m.bpe.appendAround(dst, text, m.limits, &surround{before: m.before, after: m.after, cache: m.cache})
+	return m.AppendPromptMax(dst, text, m.limits.MaxTokens)
+}
+
+// AppendPromptMax is AppendPrompt with another limit on the number of ids;
+// zero is none.
+func (m *Model) AppendPromptMax(dst []uint32, text string, maxTokens int) ([]uint32, error) {
+	limits := m.limits
+	limits.MaxTokens = maxTokens
+	return m.bpe.appendAround(dst, text, limits, &surround{before: m.before, after: m.after, cache: m.cache})
 }
 
 // AppendText appends the text of a conversation, as the engine renders it, to
@@ -172,8 +180,12 @@ func (m *Model) appendChat(dst []uint32, in chat.Input, h *hasher) ([]uint32, ch
 	} else {
 		r.text, info, err = m.AppendText(r.text, in)
 	}
+	limits := m.limits
+	if h != nil && h.by.MaxTokens > 0 {
+		limits.MaxTokens = h.by.MaxTokens
+	}
 	if err == nil {
-		dst, err = m.bpe.appendAround(dst, view(r.text), m.limits, &surround{ordinary: r.ordinary, cache: m.cache, hasher: h})
+		dst, err = m.bpe.appendAround(dst, view(r.text), limits, &surround{ordinary: r.ordinary, cache: m.cache, hasher: h})
 	}
 	if cap(r.text) <= keepScratch {
 		m.texts.Put(r)
