@@ -1,23 +1,47 @@
 package expediter
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
-// byteBudget bounds the bytes of all request bodies in memory together.
+// byteBudget bounds the bytes of all request bodies in memory together, and
+// gives no tenant more than half of them.
 type byteBudget struct {
 	limit int64
-	used  atomic.Int64
+
+	mu       sync.Mutex
+	used     int64
+	byTenant map[string]int64
 }
 
 // take reserves n bytes, or reports that they are not to be had now.
-func (b *byteBudget) take(n int64) bool {
-	if b.used.Add(n) <= b.limit {
-		return true
+func (b *byteBudget) take(tenant string, n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := b.byTenant[tenant]
+	if b.used+n > b.limit || held > 0 && held+n > b.limit/2 {
+		return false
 	}
-	b.used.Add(-n)
-	return false
+	if b.byTenant == nil {
+		b.byTenant = make(map[string]int64)
+	}
+	b.used += n
+	b.byTenant[tenant] = held + n
+	return true
 }
 
-func (b *byteBudget) give(n int64) { b.used.Add(-n) }
+func (b *byteBudget) give(tenant string, n int64) {
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+	if b.byTenant[tenant] -= n; b.byTenant[tenant] == 0 {
+		delete(b.byTenant, tenant)
+	}
+}
 
 // retryBudget bounds second tries over all requests, so that an outage of
 // the fleet is not made worse by everybody trying again: each request earns

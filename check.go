@@ -35,6 +35,9 @@ func (c *Config) check() error {
 	return errors.Join(errs...)
 }
 
+// maxBody is the largest limit for one body: 1 TiB.
+const maxBody = 1 << 40
+
 func (c *Config) checkBounds(bad func(field, want string, args ...any)) {
 	for _, f := range []struct {
 		name string
@@ -52,6 +55,9 @@ func (c *Config) checkBounds(bad func(field, want string, args ...any)) {
 		if f.v < 0 {
 			bad(f.name, "must not be negative")
 		}
+	}
+	if c.Limits.Body > maxBody {
+		bad("Limits.Body", "must be at most %d bytes", int64(maxBody))
 	}
 	if c.Limits.Bodies > 0 && c.Limits.Bodies < c.Limits.Body {
 		bad("Limits.Bodies", "must be at least Limits.Body, or no request of full size ever fits")

@@ -115,8 +115,8 @@ func (q *request) admissionError(err error) error {
 	case errors.As(err, &full):
 		return &openai.Error{Status: 429, Code: "overloaded", After: full.RetryAfter(), Message: "All replicas of this model are busy and the request could not start in time."}
 	case errors.Is(err, router.ErrNoReplica):
-		if q.rec.Attempts > 0 {
-			return errUpstream(502, "No replica answered this request.")
+		if q.failed != nil && q.failed.answer != nil {
+			return q.failed.answer
 		}
 		return errNoReplica()
 	}

@@ -63,6 +63,10 @@ func errBusy() *openai.Error {
 	return &openai.Error{Status: http.StatusServiceUnavailable, Code: "overloaded", After: time.Second, Message: "The gateway holds as many request bodies as it may. Try again."}
 }
 
+func errLeft() *openai.Error {
+	return &openai.Error{Status: statusClientClosed, Code: "client_closed_request", Message: "The client closed its side of the connection before the answer."}
+}
+
 func errNoFlush() *openai.Error {
 	return &openai.Error{Status: http.StatusInternalServerError, Code: "streaming_unsupported", Final: true, Message: "This server cannot stream: its middleware hides Flush."}
 }
@@ -76,10 +80,10 @@ func errModel(name string) *openai.Error {
 	if len(name) > most {
 		name = name[:most]
 	}
-	msg := fmt.Sprintf("The model %q does not exist or you may not use it.", name)
 	if name == "" {
-		msg = "model must name a model; GET /v1/models lists them."
+		return &openai.Error{Status: http.StatusBadRequest, Code: openai.CodeMissing, Param: "model", Message: "model must name a model; GET /v1/models lists them."}
 	}
+	msg := fmt.Sprintf("The model %q does not exist or you may not use it.", name)
 	return &openai.Error{Status: http.StatusNotFound, Type: openai.TypeInvalidRequest, Code: openai.CodeModelNotFound, Param: "model", Message: msg}
 }
 

@@ -99,6 +99,9 @@ func (h *Handler) adopt(g, old *generation) {
 	}
 }
 
+// drainLast bounds the wait for requests that have been told to end.
+const drainLast = 10 * time.Second
+
 // Drain refuses new requests, answers those in line with a 503, and waits for
 // the running ones until ctx ends; then it ends them with an error event. The
 // error is ctx's if any had to be ended.
@@ -113,7 +116,9 @@ func (h *Handler) Drain(ctx context.Context) error {
 		return nil
 	}
 	h.flight.cancelAll(errDraining)
-	h.flight.wait(context.Background())
+	last, cancel := context.WithTimeout(context.Background(), drainLast)
+	defer cancel()
+	h.flight.wait(last)
 	return context.Cause(ctx)
 }
 
@@ -144,8 +149,12 @@ func (h *Handler) Close() error {
 // ServeHTTP answers one request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
-		// Also for a body that nobody will look at: the server reads it
-		// before it answers. Not every server has deadlines.
+		// An answer that does not need the body must not wait for it: the
+		// server reads what is left of it unless the connection closes. Not
+		// every server has deadlines.
+		if r.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close")
+		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.current.Load().Timeouts.Body))
 	}
 	switch path := r.URL.Path; path {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -28,12 +29,26 @@ type measure struct {
 	print     uint64 // hash of the body: the same request sent again has the same
 }
 
+// While a body above largeBody is rendered and encoded, it counts as many
+// times more against the memory of all bodies.
+const (
+	largeBody     = 1 << 20
+	measureCopies = 6
+)
+
 var printSeed = maphash.MakeSeed()
 
 // measure renders and tokenizes the prompt, hashes its blocks, and fixes the
 // output limit. The blocks are those of the first prompt.
 func (q *request) measure() error {
 	q.size.print = maphash.Bytes(printSeed, q.body)
+	if len(q.body) > largeBody {
+		extra := int64(len(q.body)) * measureCopies
+		if !q.h.bodies.take(q.tenant.ID, extra) {
+			return errBusy()
+		}
+		defer q.h.bodies.give(q.tenant.ID, extra)
+	}
 	if err := q.countInput(); err != nil {
 		return err
 	}
@@ -84,6 +99,7 @@ func (q *request) encodeChat() (err error) {
 	var info chat.Info
 	q.tokens, q.blocks, info, err = m.AppendChatBlocks(q.tokens, q.blocks, in, tokenize.Blocks{
 		Append: prefix.AppendBlocks, Seed: q.seed(), Size: q.pool.replicas.BlockSize(),
+		MaxTokens: q.longestPrompt(),
 	})
 	if q.in.Multimodal {
 		q.blocks = q.blocks[:0] // the engine hashes what only it knows
@@ -94,7 +110,7 @@ func (q *request) encodeChat() (err error) {
 	}
 	special := q.in.AddSpecialTokens
 	q.rec.Approximate = info.Approximate || differs || q.in.Truncate || special != nil && *special
-	return promptError("messages", err)
+	return q.promptError("messages", err)
 }
 
 func (q *request) estimateChat() (err error) {
@@ -114,12 +130,12 @@ func (q *request) encodePrompt(p openai.Prompt) (err error) {
 	}
 	if m := q.pool.Tokenizer; m != nil {
 		if s := q.in.AddSpecialTokens; s != nil && !*s {
-			q.tokens, err = m.Tokenizer().Append(q.tokens, p.Text)
+			q.tokens, err = m.Tokenizer().AppendWith(q.tokens, p.Text, tokenize.Options{MaxTokens: q.longestPrompt()})
 		} else {
-			q.tokens, err = m.AppendPrompt(q.tokens, p.Text)
+			q.tokens, err = m.AppendPromptMax(q.tokens, p.Text, q.longestPrompt())
 		}
 		q.rec.Approximate = q.rec.Approximate || q.pool.tasks.parity.differs() || q.in.Truncate
-		return promptError("prompt", err)
+		return q.promptError("prompt", err)
 	}
 	q.rec.Approximate = true
 	q.tokens, err = tokenize.ByteEstimate{}.Append(q.tokens, p.Text)
@@ -127,9 +143,14 @@ func (q *request) encodePrompt(p openai.Prompt) (err error) {
 }
 
 // promptError turns what a template or tokenizer refuses into a 400.
-func promptError(param string, err error) error {
+func (q *request) promptError(param string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, tokenize.ErrTooLong) {
+		e := errContext(param, q.longestPrompt(), 0, q.longestPrompt())
+		e.Message = fmt.Sprintf("This model's context is %d tokens; the prompt has more.", q.longestPrompt())
+		return e
 	}
 	var refused *chat.Error
 	if errors.As(err, &refused) {
@@ -137,6 +158,19 @@ func promptError(param string, err error) error {
 	}
 	return errField(param, "cannot be tokenized")
 }
+
+// longestPrompt is the number of tokens at which a prompt is given up: no more
+// work and memory is spent on what no replica can take.
+func (q *request) longestPrompt() int {
+	if n := q.pool.MaxModelLen; n > 0 {
+		return n
+	}
+	return cmp.Or(largestCache(q.pool.replicas.Replicas()), unknownContext)
+}
+
+// unknownContext bounds prompts, in tokens, while nothing is known of the
+// replicas.
+const unknownContext = 1 << 20
 
 // hash fills in the block hashes of the prompt in q.tokens.
 func (q *request) hash() {

@@ -44,7 +44,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown model", "POST", "/v1/chat/completions", `{"model":"gpt-9","messages":[{"role":"user","content":"a"}]}`, nil, 404, "model_not_found", "model", "gpt-9"},
 		{"model of another case", "POST", "/v1/chat/completions", `{"model":"GPT-fast","messages":[{"role":"user","content":"a"}]}`, nil, 404, "model_not_found", "model", ""},
 		{"model the tenant may not use", "POST", "/v1/chat/completions", `{"model":"acme-8b","messages":[{"role":"user","content":"a"}]}`, nil, 404, "model_not_found", "model", ""},
-		{"no model", "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`, nil, 404, "model_not_found", "model", "model"},
+		{"no model", "POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`, nil, 400, "missing_required_parameter", "model", "model"},
 		{"missing key", "POST", "/v1/chat/completions", good, []string{"Authorization", ""}, 401, "invalid_api_key", "", "Authorization"},
 		{"wrong key", "POST", "/v1/chat/completions", good, []string{"Authorization", "Bearer xp-nonsense"}, 401, "invalid_api_key", "", "Authorization"},
 		{"oversized body", "POST", "/v1/chat/completions", chatBody(false, 5, strings.Repeat("x", 5000)), nil, 413, "request_too_large", "", "4096"},

@@ -71,6 +71,9 @@ func (a *attempt) event(ev sse.Event) (end bool, err error) {
 	}
 	a.replica.Progress(now)
 	a.note(c, now)
+	if most := a.size.sequences * a.size.output; a.usage.events > most+maxOver {
+		return false, replicaFault("The replica went on past the limit of the request.", nil)
+	}
 	a.show(ev, c)
 	if !a.started && c.FirstToken() {
 		a.start(now)
@@ -84,9 +87,10 @@ func (a *attempt) event(ev sse.Event) (end bool, err error) {
 // note keeps the account of one chunk.
 func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 	if c.Usage.Present {
-		a.usage.prompt, a.usage.output = c.Usage.Prompt, c.Usage.Completion
+		a.usage.prompt = max(a.usage.prompt, c.Usage.Prompt)
+		a.usage.output = max(a.usage.output, c.Usage.Completion)
 		a.usage.cached = max(a.usage.cached, c.Usage.Cached)
-		a.usage.known = true
+		a.usage.known = a.usage.known || c.Usage.Prompt > 0
 	}
 	if c.Content || c.ToolCall {
 		a.usage.events++
@@ -107,6 +111,10 @@ func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 // maxHeld is how many bytes are held back before the first token. What comes
 // then is one chunk per choice that names the role.
 const maxHeld = 1 << 20
+
+// maxOver is how many tokens past its limit an answer may run: engines stop a
+// step late.
+const maxOver = 64
 
 // growBy is how many output tokens a lease grows by, per sequence, when an
 // answer turns out longer than was expected.
@@ -212,7 +220,10 @@ func (a *attempt) ended(err error) error {
 	if errors.As(err, &large) {
 		return replicaFault("The replica sent an event above the limit.", err)
 	}
-	if errors.Is(err, io.EOF) || a.ctx.Err() == nil {
+	if err == io.EOF {
+		return replicaFault("The replica ended the stream without a finish reason.", nil)
+	}
+	if a.ctx.Err() == nil {
 		f := replicaFault("The connection to the replica broke.", err)
 		f.killed = true
 		return f
@@ -263,6 +274,9 @@ func (a *attempt) whole(body io.Reader) error {
 	}
 	now := time.Now()
 	a.note(c, now)
+	if !a.usage.known { // about four bytes to a token
+		a.usage.events = max(len(data)/4, 1)
+	}
 	if aborted(c) || !a.finished() {
 		return replicaFault("The replica's answer is not complete.", nil)
 	}

@@ -41,7 +41,7 @@ func (q *request) count() {
 	most := q.size.sequences * q.size.output
 	switch {
 	case u.known:
-		r.Input, r.Output = min(u.prompt, q.believable()), u.output
+		r.Input, r.Output = min(u.prompt, q.believable()), max(u.output, u.events)
 		r.Cached = min(u.cached, r.Input)
 	case q.reached:
 		r.Output, r.Estimated = u.events, true
@@ -58,12 +58,15 @@ func (q *request) count() {
 
 // believable is the most prompt tokens that a replica's usage is believed to
 // be right about: a replica is not trusted with a tenant's money. An estimate
-// may be far off, since images count many tokens.
+// may be off by much, above all where there are images.
 func (q *request) believable() int {
-	if q.rec.Approximate {
+	switch {
+	case q.in.Multimodal:
 		return 8*q.size.input + 1<<16
+	case q.rec.Approximate:
+		return 4*q.size.input + 1<<10
 	}
-	return 2*q.size.input + 1<<10
+	return q.size.input + q.size.input/8 + 1<<6
 }
 
 // learn tells the pool what the answer showed: how long answers are, and
@@ -98,10 +101,7 @@ func (q *request) fail(err error) {
 	var f *failure
 	switch {
 	case errors.Is(err, errClientGone):
-		q.end(StatusCancelled, ByClient, statusClientClosed, "the client left")
-		if q.started {
-			q.abort()
-		}
+		q.leftBy(q.started)
 		return
 	case errors.Is(err, errStalled):
 		q.end(StatusStalled, ByClient, http.StatusOK, "the client stopped reading")
@@ -123,6 +123,19 @@ func (q *request) fail(err error) {
 	}
 	q.settle()
 	q.answer(public)
+}
+
+// leftBy ends a request whose client is gone, or has closed its side for
+// writing. Whoever still reads gets no success.
+func (q *request) leftBy(started bool) {
+	if started {
+		q.end(StatusCancelled, ByClient, http.StatusOK, "the client left")
+		q.abort()
+		return
+	}
+	q.end(StatusCancelled, ByClient, statusClientClosed, "the client left")
+	q.settle()
+	_ = errLeft().Write(q.w) // seldom read by anybody
 }
 
 // answer sends an error: as the whole answer, or, after the head is out, as
@@ -189,7 +202,9 @@ func (q *request) finish() {
 		q.stream.Close()
 	}
 	q.h.flight.leave(q)
-	q.h.bodies.give(q.heldBytes)
+	if q.heldBytes > 0 {
+		q.h.bodies.give(q.tenant.ID, q.heldBytes)
+	}
 	r := q.rec
 	r.Total = time.Since(q.arrived)
 	if q.accepted {
@@ -214,6 +229,11 @@ func (q *request) contain(p any) {
 	q.end(StatusPanicked, ByGateway, http.StatusInternalServerError, "internal error")
 	q.g.Logger.Error("panic in a request", "request", q.id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 	q.settle()
+	defer func() {
+		if recover() != nil { // the ResponseWriter is what fails
+			q.panicLast = true
+		}
+	}()
 	q.answer(errInternal())
 }
 
@@ -225,6 +245,8 @@ func (q *request) objective() Objective {
 	switch {
 	case ttft == 0 && tpot == 0, r.EndedBy == ByClient:
 		return NoObjective
+	case r.Status == StatusRefused && r.HTTPStatus < 500 && r.HTTPStatus != http.StatusTooManyRequests:
+		return NoObjective // the request itself was at fault
 	case r.Status != StatusOK, ttft > 0 && r.TTFT > ttft, tpot > 0 && r.TPOT > tpot:
 		return Missed
 	}
