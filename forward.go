@@ -18,11 +18,12 @@ import (
 
 // failure is an attempt that gave the client nothing yet.
 type failure struct {
-	answer *openai.Error // what the client gets if nobody else can answer
-	cause  error         // for the log; may be nil
-	fault  bool          // the replica's fault: it counts against it, and another may do better
-	killed bool          // the connection was lost with the request on it
-	stale  bool          // a kept connection turned out to be closed: nobody's fault
+	answer  *openai.Error // what the client gets if nobody else can answer
+	cause   error         // for the log; may be nil
+	fault   bool          // the replica's fault: it counts against it, and another may do better
+	killed  bool          // the connection was lost with the request on it
+	stale   bool          // a kept connection turned out to be closed: nobody's fault
+	unheard bool          // an HTTP/2 server has said that it will not look at the request
 
 	missing bool // the replica is well but lacks what was asked for
 }
@@ -155,9 +156,16 @@ func (a *attempt) lost(err error) error {
 		return replicaFault("The replica fell silent.", cause)
 	}
 	f := replicaFault("The connection to the replica failed.", err)
-	f.stale = a.reused && a.stale < staleMost && time.Since(a.began) < staleWindow
+	f.unheard = notHeard(err) && a.stale < staleMost
+	f.stale = f.unheard || a.reused && a.stale < staleMost && time.Since(a.began) < staleWindow
 	f.killed = a.connected && !f.stale
 	return f
+}
+
+// notHeard reports whether an HTTP/2 server turned the request away without
+// looking at it, as by a GOAWAY: net/http says so in words only.
+func notHeard(err error) bool {
+	return strings.HasPrefix(err.Error(), "http2: Transport: cannot retry err")
 }
 
 // refused deals with an answer that is not 200.
@@ -213,7 +221,7 @@ func (q *request) again(err error) bool {
 	}
 	now := time.Now()
 	who := one(q.rec.Replica, q.rec.Generation)
-	if f.stale && q.h.poison.suspect(q.size.print, who, now) {
+	if f.stale && (f.unheard || q.h.poison.suspect(q.size.print, who, now)) {
 		q.stale++
 		q.g.Logger.Debug("kept connection was closed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts)
 		return q.ctx.Err() == nil
