@@ -106,8 +106,12 @@ func oneOfMany(t *testing.T, h *faultbench.House) {
 	}
 }
 
+func bounded(tn *tenant.Tenant) {
+	tn.Limit = quota.Limit{Concurrency: 1000, Windows: []quota.Window{{Name: "all", Burst: 1 << 29}}}
+}
+
 func quick(c *expediter.Config) {
-	c.Timeouts = expediter.Timeouts{FirstToken: 200 * time.Millisecond, Silence: 100 * time.Millisecond, Answer: 300 * time.Millisecond, Write: time.Second, Body: time.Second}
+	c.Timeouts = expediter.Timeouts{FirstToken: 500 * time.Millisecond, Silence: 300 * time.Millisecond, Answer: 500 * time.Millisecond, Write: time.Second, Body: time.Second}
 }
 
 // TestG1CountersReturnToZero, and Q4: after thousands of requests with faults
@@ -115,9 +119,7 @@ func quick(c *expediter.Config) {
 func TestG1CountersReturnToZero(t *testing.T) {
 	h := faultbench.Open(t, faultbench.Options{
 		Replicas: 4, Unseen: true, Respond: mischief, Config: quick,
-		Tenant: func(tn *tenant.Tenant) {
-			tn.Limit = quota.Limit{Concurrency: 1000, Windows: []quota.Window{{Name: "all", Burst: 1 << 29}}}
-		},
+		Tenant: bounded,
 	})
 	chaos(t, h, 2400, 40)
 	h.Check()
