@@ -21,17 +21,30 @@ func (q *request) settle() {
 	if r == nil {
 		return
 	}
-	q.count()
+	q.guard("prefix map", q.count)
 	used := int64(0)
 	if q.reached {
 		used = q.tenant.Price.Cost(q.rec.Input, q.rec.Output)
 	}
 	q.rec.Charged = used
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), q.g.Timeouts.Settle)
-	defer cancel()
-	if err := q.g.Quota.Settle(ctx, *r, used); err != nil {
-		q.g.Logger.Error("settling quota failed", "request", q.id, "tenant", q.tenant.ID, "reserved", r.Cost, "used", used, "error", err)
-	}
+	q.guard("quota store", func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(q.ctx), q.g.Timeouts.Settle)
+		defer cancel()
+		if err := q.g.Quota.Settle(ctx, *r, used); err != nil {
+			q.g.Logger.Error("settling quota failed", "request", q.id, "tenant", q.tenant.ID, "reserved", r.Cost, "used", used, "error", err)
+		}
+	})
+}
+
+// guard runs a part that others may have written, at the end of a request: a
+// panic in it is logged and harms nothing else.
+func (q *request) guard(part string, f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			q.g.Logger.Error("panic in the "+part, "request", q.id, "panic", fmt.Sprintf("%T", p))
+		}
+	}()
+	f()
 }
 
 // count puts the tokens of the answer into the record: the engine's figures,
@@ -258,15 +271,10 @@ func (q *request) record() {
 	if q.g.Usage == nil {
 		return
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			q.g.Logger.Error("panic in the usage sink", "request", q.id, "panic", fmt.Sprintf("%T", p))
-		}
-	}()
 	if q.rec.Status == StatusOK {
 		q.rec.HTTPStatus = http.StatusOK
 	}
-	q.g.Usage.Write(q.rec)
+	q.guard("usage sink", func() { q.g.Usage.Write(q.rec) })
 }
 
 // recycle hands the scratch memory on. Nothing refers to it any more: the
