@@ -47,6 +47,7 @@ func (g *generation) authenticate(r *http.Request) (*Tenant, error) {
 	if errors.As(err, &wait) {
 		return nil, errTooManyAttempts(wait.RetryAfter())
 	}
+	g.Logger.Debug("not authenticated", "error", err)
 	return nil, errUnauthorized()
 }
 

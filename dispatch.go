@@ -22,13 +22,17 @@ func (q *request) dispatch() error {
 		wait = min(wait, o)
 	}
 	began := time.Now()
+	deadline := q.arrived.Add(wait)
+	if q.rec.Attempts > 0 { // late is better than never, after a replica's fault
+		deadline = began.Add(wait)
+	}
 	w := admission.Work{
 		ID: q.id, Tenant: q.tenant.ID, Tier: q.tenant.Tier, Weight: q.tenant.Weight,
 		Tokens:   q.size.input + q.size.sequences*q.size.expected,
 		Input:    q.size.input,
 		Output:   q.size.sequences * q.size.expected,
 		Arrived:  q.arrived,
-		Deadline: q.arrived.Add(wait),
+		Deadline: deadline,
 		Retry:    q.rec.Attempts > 0,
 		Keep:     q.keep,
 	}

@@ -32,7 +32,7 @@ func errMethod(want string) *openai.Error {
 }
 
 func errUnauthorized() *openai.Error {
-	return &openai.Error{Status: http.StatusUnauthorized, Code: openai.CodeInvalidKey, Message: "Missing or invalid API key. Send it as: Authorization: Bearer KEY."}
+	return &openai.Error{Status: http.StatusUnauthorized, Code: openai.CodeInvalidKey, Message: "Missing or invalid credentials. An API key is sent as: Authorization: Bearer KEY."}
 }
 
 func errTooManyAttempts(after time.Duration) *openai.Error {

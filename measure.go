@@ -221,8 +221,9 @@ func (q *request) limitOutput() error {
 		return nil
 	}
 	switch {
-	case q.rec.Approximate: // the engine knows better; it may still say no
-		s.output = min(s.output, p.MaxModelLen)
+	case q.rec.Approximate && !asked:
+		s.output = max(min(s.output, room), 1)
+	case q.rec.Approximate && s.output < p.MaxModelLen: // the engine knows better
 	case asked || room <= 0:
 		return errContext(q.promptParam(), s.longest, s.output, p.MaxModelLen)
 	default:

@@ -3,8 +3,9 @@ package expediter
 import "time"
 
 // Record is the account of one accepted request. Exactly one is made for
-// every request whose caller was authenticated and whose body was valid,
-// whatever became of it. It holds no prompt, completion or key.
+// every request whose caller was authenticated, whose body was valid and
+// whose model the caller may use, whatever became of it. It holds no prompt,
+// completion or key.
 type Record struct {
 	ID       string    // the gateway's request id, also sent upstream as X-Request-Id
 	Time     time.Time // when the request's head arrived
@@ -33,8 +34,8 @@ type Record struct {
 	Charged  int64 // priced tokens charged at settlement
 
 	QueueWait time.Duration // from arrival in admission to dispatch
-	TTFT      time.Duration // from Time to the first content token sent; zero if none was
-	TPOT      time.Duration // mean time per output token after the first; zero below two tokens
+	TTFT      time.Duration // from Time to the first content token sent, or to the whole answer if not streamed; zero if none was
+	TPOT      time.Duration // mean time per output token after the first; zero below two tokens, and if not streamed
 	Total     time.Duration // from Time to the end
 
 	Objective Objective // whether TTFT and TPOT were as promised
@@ -43,7 +44,7 @@ type Record struct {
 	HTTPStatus   int    // status sent to the client; 499 if it left before one was
 	FinishReason string // as the engine said, for the last choice
 	EndedBy      Party
-	Error        string // a short reason without addresses or text of the request; empty on success
+	Error        string // a code or a short sentence without addresses or text of the request; empty on success
 }
 
 // Status is the final state of a request.
@@ -65,7 +66,7 @@ type Objective string
 
 // What became of a promise.
 const (
-	NoObjective Objective = ""       // nothing was promised, or the client ended the request
+	NoObjective Objective = ""       // nothing was promised, the client was at fault, or the answer was not streamed
 	Met         Objective = "met"    // complete, with TTFT and TPOT as promised
 	Missed      Objective = "missed" // too late, too slow, refused or broken
 )

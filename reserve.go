@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,7 +48,7 @@ func (q *request) quotaError(err error) error {
 	case !limit.CanFit():
 		return &openai.Error{
 			Status: http.StatusBadRequest, Code: "request_exceeds_quota", Param: q.limitParam(), Final: true,
-			Message: fmt.Sprintf("This request may take %d tokens, more than your limit of %d; it can never be served. Lower max_tokens or shorten the prompt.", limit.Cost, limit.Limit),
+			Message: fmt.Sprintf("This request may take %d tokens of your quota%s, more than your limit of %d: it can never be served. Lower max_tokens or shorten the prompt.", limit.Cost, q.breakdown(), limit.Limit),
 		}
 	case limit.Verdict == quota.OverConcurrency:
 		return &openai.Error{
@@ -57,16 +58,27 @@ func (q *request) quotaError(err error) error {
 	case limit.Verdict == quota.OverQuota:
 		return &openai.Error{
 			Status: http.StatusTooManyRequests, Type: openai.TypeRateLimit, Code: openai.CodeRateLimit, After: limit.RetryAfter(),
-			Message: fmt.Sprintf("This request may take %d tokens and your quota has not that many left of %d.", limit.Cost, limit.Limit),
+			Message: fmt.Sprintf("This request may take %d tokens of your quota%s, and so many are not left of %d.", limit.Cost, q.breakdown(), limit.Limit),
 		}
 	}
 	q.g.Logger.Error("quota store refused a reservation as bad", "request", q.id, "verdict", limit.Verdict)
 	return errInternal()
 }
 
-func (q *request) limitParam() string {
-	if q.in.MaxTokens >= 0 && q.in.MaxField != "" {
-		return q.in.MaxField
+// breakdown says what the cost is made of.
+func (q *request) breakdown() string {
+	s, price := &q.size, ""
+	if p := q.tenant.Price; p.Input > 1 || p.Output > 1 {
+		price = fmt.Sprintf(", counted %d and %d times", max(p.Input, 1), max(p.Output, 1))
 	}
-	return q.promptParam()
+	return fmt.Sprintf(" (a prompt of %d and up to %d of output%s)", s.input, s.sequences*s.output, price)
+}
+
+// limitParam names what the client can lower: its limit, or what stands in
+// for one.
+func (q *request) limitParam() string {
+	if q.size.output <= 1 {
+		return q.promptParam()
+	}
+	return cmp.Or(q.in.MaxField, "max_tokens")
 }

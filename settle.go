@@ -128,7 +128,7 @@ func (q *request) fail(err error) {
 		}
 		q.end(status, ByEngine, http.StatusBadGateway, f.reason())
 	case errors.As(err, &public):
-		q.end(q.refusal(public), q.refuser(public), public.Status, public.Code)
+		q.end(q.refusal(public), q.refuser(public), public.Status, cmp.Or(public.Code, "refused by the engine"))
 	default:
 		q.g.Logger.Error("request failed", "request", q.id, "error", err)
 		public = errInternal()
@@ -256,7 +256,7 @@ func (q *request) objective() Objective {
 	ttft, tpot := cmp.Or(q.tenant.TTFT, q.pool.TTFT), cmp.Or(q.tenant.TPOT, q.pool.TPOT)
 	r := q.rec
 	switch {
-	case ttft == 0 && tpot == 0, r.EndedBy == ByClient:
+	case ttft == 0 && tpot == 0, r.EndedBy == ByClient, r.Status == StatusOK && !r.Stream:
 		return NoObjective
 	case r.Status == StatusRefused && r.HTTPStatus < 500 && r.HTTPStatus != http.StatusTooManyRequests:
 		return NoObjective // the request itself was at fault
