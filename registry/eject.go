@@ -14,7 +14,7 @@ type EjectConfig struct {
 	MaxPause time.Duration // longest pause, and the healthy time after which pauses start anew. If zero, 5 min
 	Misses   int           // consecutive failed probes, with no token meanwhile, that eject. If zero, 3
 	Dwell    time.Duration // least time between two changes of state made by probes. If zero, 1 min
-	Frozen   time.Duration // time without an engine step while requests run that ejects. If zero, 5 s
+	Frozen   time.Duration // time with work but without an engine step or a token that ejects. If zero, 5 s
 }
 
 func (c EjectConfig) withDefaults() EjectConfig {
@@ -70,7 +70,7 @@ type Reason string
 const (
 	ByFailures Reason = "failures" // requests failed
 	ByProbe    Reason = "probe"    // the health probe failed and no token came
-	ByFreeze   Reason = "frozen"   // the engine made no step while requests ran
+	ByFreeze   Reason = "frozen"   // the engine made no step and no token while it had work
 )
 
 // health is the slow-changing side of a replica's health, guarded by the
@@ -81,5 +81,5 @@ type health struct {
 	since  time.Time // of the present mode
 	ejects int       // pauses in a row, for their length
 	misses int       // probes failed in a row
-	frozen time.Time // first report of an unmoved step counter; zero = it moves
+	still  stillness
 }

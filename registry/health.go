@@ -158,36 +158,6 @@ func (r *Replica) SetProbe(ok bool, now time.Time) {
 	r.probing.Store(true)
 }
 
-// watch looks at two reports of one engine for a step counter that stands
-// still while requests run.
-func (r *Replica) watch(before *report, s *State) {
-	var prev *State
-	if before != nil {
-		prev = &before.state
-	}
-	if s.Steps == 0 {
-		return
-	}
-	still := prev != nil && prev.Steps == s.Steps && s.Running > 0
-	if !still && prev != nil && prev.Steps != s.Steps {
-		r.Progress(s.At)
-		r.learnFromCounters(prev, s)
-	}
-	cfg := &r.config().Eject
-	r.pool.mu.Lock()
-	defer r.pool.mu.Unlock()
-	h := &r.health
-	switch {
-	case !still:
-		h.frozen = time.Time{}
-	case h.frozen.IsZero():
-		h.frozen = prev.At
-	}
-	if still && s.At.Sub(h.frozen) >= cfg.Frozen && !r.is(ejected) {
-		r.ejectLocked(ByFreeze, cfg.Pause, s.At)
-	}
-}
-
 // Restarted says that the engine is known to have started anew under the
 // same address. Its generation grows, its last report, its adapters and its
 // failures are forgotten, and if it was ejected it may be tried at once.
@@ -208,7 +178,7 @@ func (r *Replica) restart() {
 	r.pool.mu.Lock()
 	r.until.Store(math.MinInt64)
 	r.health.misses = 0
-	r.health.frozen = time.Time{}
+	r.health.still = stillness{}
 	r.pool.mu.Unlock()
 	r.probing.Store(false)
 }
@@ -251,7 +221,7 @@ func (r *Replica) admitLocked(now time.Time) {
 	r.probing.Store(false)
 	r.health.since = now
 	r.health.misses = 0
-	r.health.frozen = time.Time{}
+	r.health.still = stillness{}
 }
 
 // spareLocked reports whether r may be ejected: no more than half of the

@@ -67,7 +67,7 @@ func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
 	e.r, e.at, e.trial, e.first = r, now, trial, false
 	e.sequences = int64(max(c.Sequences, 1))
 	e.prefill, e.kv, e.context = int64(max(c.Prefill, 0)), kv, int64(max(c.Context, 0))
-	r.ledger.open(e.sequences, e.prefill, e.context)
+	r.ledger.open(e.sequences, e.prefill, e.context, now)
 	e.ahead = r.ledger.prefill.Load()
 	r.mix.note(e.prefill, e.context, e.sequences)
 	r.pool.mix.note(e.prefill, e.context, e.sequences)

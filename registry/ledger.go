@@ -1,6 +1,9 @@
 package registry
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // ledger counts what this process has in flight on one replica. Each counter
 // is exact; a snapshot is not one instant across all five.
@@ -10,6 +13,7 @@ type ledger struct {
 	prefilling atomic.Int64
 	prefill    atomic.Int64
 	context    atomic.Int64
+	busy       atomic.Int64 // when requests last rose from 0, in Unix nanoseconds
 }
 
 func (g *ledger) load() Load {
@@ -40,11 +44,23 @@ func (g *ledger) take(kv, others, limit, full int64) bool {
 	}
 }
 
-func (g *ledger) open(sequences, prefill, context int64) {
+func (g *ledger) open(sequences, prefill, context int64, now time.Time) {
+	if g.requests.Load() == 0 {
+		g.busy.Store(now.UnixNano())
+	}
 	g.requests.Add(sequences)
 	g.prefilling.Add(sequences)
 	g.prefill.Add(prefill)
 	g.context.Add(context)
+}
+
+// since returns when the first of the requests arrived that have followed each
+// other without a gap, or zero if there is none now.
+func (g *ledger) since() time.Time {
+	if g.requests.Load() == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, g.busy.Load())
 }
 
 func (g *ledger) firstToken(sequences, prefill int64) {

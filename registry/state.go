@@ -11,7 +11,8 @@ type State struct {
 	KVUsage         float64   // share of usable KV blocks held by requests, 0 to 1
 	KVTokens        int       // KV capacity in tokens; 0 = unknown
 	BlockSize       int       // tokens per KV block; 0 = unknown
-	Steps           uint64    // engine steps since its start; 0 = unknown
+	Steps           uint64    // engine steps since its start
+	CountsSteps     bool      // it reports Steps, so that 0 is none yet; implied by any other value
 	GeneratedTokens float64   // counter since the engine's start
 	PromptTokens    float64   // counter, cached ones included
 	CachedTokens    float64   // counter, prompt tokens found in the prefix cache

@@ -34,6 +34,7 @@ type Metrics struct {
 	BlockSize int     // tokens
 
 	Steps           uint64  // engine steps since the start
+	CountsSteps     bool    // the page shows Steps, so that 0 is none yet
 	Preemptions     uint64  // counter
 	PromptTokens    float64 // counter, cached ones included
 	CachedTokens    float64 // counter, prompt tokens found in the prefix cache
@@ -52,7 +53,7 @@ func (m *Metrics) State(at time.Time) registry.State {
 	return registry.State{
 		At: at, Running: m.Running, Waiting: m.Waiting,
 		KVUsage: m.KVUsage, KVTokens: m.KVTokens, BlockSize: m.BlockSize,
-		Steps: m.Steps, Preemptions: m.Preemptions,
+		Steps: m.Steps, CountsSteps: m.CountsSteps, Preemptions: m.Preemptions,
 		GeneratedTokens: m.GeneratedTokens, PromptTokens: m.PromptTokens, CachedTokens: m.CachedTokens,
 		MaxLoRA: m.MaxLoRA, Adapters: m.Adapters, Asleep: m.Asleep,
 	}

@@ -110,6 +110,7 @@ func (p *page) series(name []byte, l *labels, v float64) {
 	switch string(name) {
 	case "iteration_tokens_total_count":
 		p.m.Steps += uint64(v)
+		p.m.CountsSteps = true
 	case "num_preemptions":
 		p.m.Preemptions += uint64(v)
 	case "prompt_tokens":

@@ -50,7 +50,7 @@ vllm:lora_requests_info{max_lora="8",running_lora_adapters="t1,t7",waiting_lora_
 vllm:lora_requests_info{max_lora="8",running_lora_adapters="older",waiting_lora_adapters=""} 1.7800e+09
 process_start_time_seconds 1.78000000025e+09
 `, vllm.Metrics{
-			Running: 37, Waiting: 4, Deferred: 1, Engines: 1, KVUsage: 0.4127, KVTokens: 440000, BlockSize: 16, Steps: 99, Preemptions: 3,
+			Running: 37, Waiting: 4, Deferred: 1, Engines: 1, KVUsage: 0.4127, KVTokens: 440000, BlockSize: 16, Steps: 99, CountsSteps: true, Preemptions: 3,
 			PromptTokens: 900000, CachedTokens: 600000, GeneratedTokens: 12345, MaxLoRA: 8, Adapters: []string{"t1", "t7", "t9"}, Started: 1780000000.25,
 		}},
 		{"old names, no engine label", `vllm:num_requests_running{model_name="m"} 2.0
@@ -77,7 +77,7 @@ vllm:iteration_tokens_total_count{engine="1"} 6.0
 vllm:engine_sleep_state{engine="1",sleep_state="discard_all"} 1.0
 vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="1001"} 1.0
 vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="3001"} 1.0
-`, vllm.Metrics{Running: 30, Waiting: 3, Engines: 2, KVUsage: (0.2*16000 + 0.8*48000) / 64000, KVTokens: 64000, BlockSize: 16, Steps: 11, Asleep: true}},
+`, vllm.Metrics{Running: 30, Waiting: 3, Engines: 2, KVUsage: (0.2*16000 + 0.8*48000) / 64000, KVTokens: 64000, BlockSize: 16, Steps: 11, CountsSteps: true, Asleep: true}},
 		{"a series for each server process", `vllm:kv_cache_usage_perc{engine="0",pid="17"} 0.0
 vllm:kv_cache_usage_perc{engine="0",pid="18"} 0.61
 vllm:kv_cache_usage_perc{engine="0",pid="19"} 0.0
@@ -140,11 +140,11 @@ func (zeros) Read(p []byte) (int, error) {
 func TestMetricsState(t *testing.T) {
 	at := time.Now()
 	m := vllm.Metrics{
-		Running: 1, Waiting: 2, KVUsage: 0.5, KVTokens: 3, BlockSize: 4, Steps: 5, Preemptions: 6, PromptTokens: 7,
+		Running: 1, Waiting: 2, KVUsage: 0.5, KVTokens: 3, BlockSize: 4, Steps: 5, CountsSteps: true, Preemptions: 6, PromptTokens: 7,
 		CachedTokens: 8, GeneratedTokens: 9, MaxLoRA: 10, Adapters: []string{"a"}, Asleep: true,
 	}
 	want := registry.State{
-		At: at, Running: 1, Waiting: 2, KVUsage: 0.5, KVTokens: 3, BlockSize: 4, Steps: 5, Preemptions: 6, PromptTokens: 7,
+		At: at, Running: 1, Waiting: 2, KVUsage: 0.5, KVTokens: 3, BlockSize: 4, Steps: 5, CountsSteps: true, Preemptions: 6, PromptTokens: 7,
 		CachedTokens: 8, GeneratedTokens: 9, MaxLoRA: 10, Adapters: []string{"a"}, Asleep: true,
 	}
 	if got := m.State(at); !reflect.DeepEqual(got, want) {

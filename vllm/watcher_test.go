@@ -319,3 +319,27 @@ func TestHungReplicasDoNotHoldUpOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestJ3FrozenEngineLeaves: an engine whose server still answers, and whose
+// pages still show nothing in flight, is out of rotation within 10 s of the
+// first request.
+func TestJ3FrozenEngineLeaves(t *testing.T) {
+	for _, steps := range []int{0, 50} {
+		synctest.Test(t, func(t *testing.T) {
+			f, pool, w := watch(t, "a", "b")
+			f.change("a", func(h *host) { h.steps = steps })
+			a, b := pool.Replicas()[0], pool.Replicas()[1]
+			run(t, w, wait(3*time.Second), func() {
+				l, ok := a.Lease(registry.Claim{})
+				if !ok {
+					t.Fatal("no lease")
+				}
+				defer l.Release()
+				time.Sleep(10 * time.Second)
+				if why, out := a.Ejected(); !out || why != registry.ByFreeze || !b.Routable(time.Now()) {
+					t.Errorf("at step %d: ejected %v for %q, the other routable %v, want true, frozen, true", steps, out, why, b.Routable(time.Now()))
+				}
+			})
+		})
+	}
+}
