@@ -118,7 +118,7 @@ func quick(c *expediter.Config) {
 // and departures everywhere nothing is left: the checks of the house.
 func TestG1CountersReturnToZero(t *testing.T) {
 	h := faultbench.Open(t, faultbench.Options{
-		Replicas: 4, Unseen: true, Respond: mischief, Config: quick,
+		Replicas: 4, Unseen: true, Racing: true, Respond: mischief, Config: quick,
 		Tenant: bounded,
 	})
 	chaos(t, h, 2400, 40)

@@ -333,7 +333,7 @@ func TestD5ChargeWhatWasMade(t *testing.T) {
 func TestD10SettleOnce(t *testing.T) {
 	const runs, together = 2000, 20
 	h := faultbench.Open(t, faultbench.Options{
-		Replicas: 2, Unseen: true, // clients that leave while their request is being sent
+		Replicas: 2, Unseen: true, Racing: true, // clients that leave while their request is being sent
 		Config: func(c *expediter.Config) {
 			c.Timeouts.FirstToken = 6 * time.Millisecond // races with the others
 			c.Timeouts.Answer = 6 * time.Millisecond

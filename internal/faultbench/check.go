@@ -145,7 +145,7 @@ func (h *House) checkLedger(recs []expediter.Record) {
 			h.report("%d attempts counted, %d in the ledgers: %+v", r.Attempts, len(got), *r)
 		}
 		for j, g := range got {
-			if j < len(got)-1 && g.Tokens > 0 && g.Ask.Stream && !h.options.Loose {
+			if j < len(got)-1 && g.Tokens > 0 && g.Ask.Stream && !h.options.Loose && !h.options.Racing {
 				h.report("request %s was tried again after %d tokens of %s", r.ID, g.Tokens, g.Replica)
 			}
 		}

@@ -66,7 +66,7 @@ type Answer struct {
 func (a *Answer) OK() bool { return a.Err == nil && a.Status == 200 && a.Error == "" }
 
 // Do makes a request and reads the answer to its end. It checks that the
-// answer holds nothing of another request, that a stream without a finish
+// answer holds nothing of another request and is of one piece, that a stream without a finish
 // reason does not look like a success, and that no error tells a secret.
 func (h *House) Do(ctx context.Context, r Request) Answer {
 	h.T.Helper()
@@ -76,6 +76,9 @@ func (h *House) Do(ctx context.Context, r Request) Answer {
 		if m != own {
 			h.T.Errorf("the answer to %s holds text of %s", own, m)
 		}
+	}
+	if a.Roles > 1 || len(a.IDs) > 1 {
+		h.T.Errorf("the answer to %s is put together from several: %s", own, a.Body)
 	}
 	if r.Stream && a.OK() && (a.Finish == "" || !a.Done) {
 		h.T.Errorf("a stream without finish reason or [DONE] looks complete: %s", a.Body)

@@ -36,6 +36,10 @@ type Options struct {
 	// were refused or lost on the way.
 	Unseen bool
 
+	// Racing allows tokens to be under way when a time limit or a departure
+	// ends an attempt: sent by the replica, never seen by the gateway.
+	Racing bool
+
 	// Loose allows ledgers and records to differ in tokens, where a script
 	// lies about them.
 	Loose bool

@@ -270,7 +270,7 @@ func (b bare) Flush()                      { b.w.(http.Flusher).Flush() }
 // TestQ4GoroutinesAndDescriptors: the house counts them before and after.
 func TestQ4GoroutinesAndDescriptors(t *testing.T) {
 	for range 3 {
-		h := faultbench.Open(t, faultbench.Options{Replicas: 3, Unseen: true, Respond: mischief, Config: quick, Tenant: bounded})
+		h := faultbench.Open(t, faultbench.Options{Replicas: 3, Unseen: true, Racing: true, Respond: mischief, Config: quick, Tenant: bounded})
 		chaos(t, h, 400, 40)
 		h.Close()
 	}
