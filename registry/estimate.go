@@ -77,8 +77,11 @@ func (r *Replica) ReportSince(s State, asked Load) {
 	for _, name := range s.Adapters {
 		_, _ = r.adapters.use(name, r.maxLoRA())
 	}
-	r.watch(prev, &s)
+	frozen := r.watch(prev, &s)
 	r.reporting.Unlock()
+	if frozen {
+		r.pool.tell()
+	}
 	r.pool.changed()
 }
 

@@ -46,10 +46,10 @@ func latest(a, b time.Time) time.Time {
 
 // watch looks at two reports of one engine for a step counter that stands
 // still while there is work, and ejects the replica when no token came
-// meanwhile either.
-func (r *Replica) watch(before *report, s *State) {
+// meanwhile either. It reports whether it did.
+func (r *Replica) watch(before *report, s *State) (out bool) {
 	if s.Steps == 0 && !s.CountsSteps {
-		return
+		return false
 	}
 	var prev State
 	if before != nil {
@@ -66,7 +66,6 @@ func (r *Replica) watch(before *report, s *State) {
 	still := &r.health.still
 	still.note(s, prev.At, r.ledger.since(), moved)
 	since, ok := still.since(time.Unix(0, r.progress.Load()))
-	if ok && s.At.Sub(since) >= cfg.Frozen && !r.is(ejected|asleep) {
+	return ok && s.At.Sub(since) >= cfg.Frozen && !r.is(ejected|asleep) &&
 		r.ejectLocked(ByFreeze, cfg.Pause, s.At)
-	}
 }

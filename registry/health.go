@@ -44,6 +44,7 @@ func (r *Replica) Drain() {
 	r.pool.mu.Lock()
 	r.pool.uncapLocked()
 	r.pool.mu.Unlock()
+	r.pool.tell()
 	r.pool.changed()
 }
 
@@ -103,6 +104,7 @@ func (r *Replica) Succeeded(now time.Time) {
 	}
 	r.pool.mu.Unlock()
 	if back {
+		r.pool.tell()
 		r.pool.changed()
 	}
 }
@@ -114,6 +116,14 @@ func (r *Replica) Succeeded(now time.Time) {
 func (r *Replica) Failed(now time.Time) {
 	r.failed.Store(now.UnixNano())
 	failures := r.failures.Add(1)
+	if r.countFailure(int(failures), now) {
+		r.pool.tell()
+	}
+}
+
+// countFailure reports whether the failure, the last of so many in a row,
+// ejected r.
+func (r *Replica) countFailure(failures int, now time.Time) (out bool) {
 	cfg := &r.config().Eject
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
@@ -121,11 +131,9 @@ func (r *Replica) Failed(now time.Time) {
 		if r.pauseOver(now) {
 			r.pauseLocked(r.health.reason, cfg.Pause, now)
 		}
-		return
+		return false
 	}
-	if int(failures) >= cfg.Failures {
-		r.ejectLocked(ByFailures, cfg.Pause, now)
-	}
+	return failures >= cfg.Failures && r.ejectLocked(ByFailures, cfg.Pause, now)
 }
 
 // SetProbe takes the outcome of an active health probe at now. Several
@@ -134,6 +142,13 @@ func (r *Replica) Failed(now time.Time) {
 // ejected stays out for at least the Dwell time, and comes back by a trial
 // once a probe succeeds.
 func (r *Replica) SetProbe(ok bool, now time.Time) {
+	if r.countProbe(ok, now) {
+		r.pool.tell()
+	}
+}
+
+// countProbe reports whether the probe ejected r.
+func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 	cfg := &r.config().Eject
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
@@ -141,21 +156,22 @@ func (r *Replica) SetProbe(ok bool, now time.Time) {
 	if ok {
 		h.misses = 0
 		r.probing.Store(false)
-		return
+		return false
 	}
 	h.misses++
 	if h.misses < cfg.Misses || now.UnixNano()-r.progress.Load() < int64(cfg.Frozen) {
-		return
+		return false
 	}
 	if !r.is(ejected) {
 		if !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
-			return
+			return false
 		}
-		if !r.ejectLocked(ByProbe, max(cfg.Pause, cfg.Dwell), now) {
-			return
+		if out = r.ejectLocked(ByProbe, max(cfg.Pause, cfg.Dwell), now); !out {
+			return false
 		}
 	}
 	r.probing.Store(true)
+	return out
 }
 
 // Restarted says that the engine is known to have started anew under the
@@ -196,6 +212,7 @@ func (r *Replica) ejectLocked(why Reason, pause time.Duration, now time.Time) bo
 	r.out.Or(ejected)
 	r.health.since = now
 	r.pauseLocked(why, pause, now)
+	r.pool.noteLocked(r, true)
 	return true
 }
 
@@ -217,6 +234,7 @@ func (r *Replica) pauseLocked(why Reason, pause time.Duration, now time.Time) {
 // remembered until it has been healthy for MaxPause.
 func (r *Replica) admitLocked(now time.Time) {
 	r.out.And(^ejected)
+	r.pool.noteLocked(r, false)
 	r.failures.Store(0)
 	r.probing.Store(false)
 	r.health.since = now

@@ -84,7 +84,8 @@ type Pool struct {
 	line        line  // from which speed.prefill is read
 	mix         mix
 	adapterLoad average    // seconds; 0 = nothing learned
-	mu          sync.Mutex // held to change membership, onChange or the health of a replica
+	mu          sync.Mutex // held to change membership, onChange, news or the health of a replica
+	news        news
 }
 
 // NewPool returns an empty pool. The error names every mistake in cfg.
@@ -166,6 +167,7 @@ func (p *Pool) Remove(r *Replica) {
 	}
 	p.mu.Unlock()
 	if found {
+		p.tell()
 		p.changed()
 	}
 }

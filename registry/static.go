@@ -77,6 +77,7 @@ func (s *Static) Replace(pools ...*Pool) error {
 	}
 	s.pools.Store(&next)
 	for _, p := range changed {
+		p.tell()
 		p.changed()
 	}
 	return nil

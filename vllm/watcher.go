@@ -29,7 +29,7 @@ type Watcher struct {
 
 	Transport http.RoundTripper // If nil, one of the Watcher's own
 	APIKey    string            // the engine's key. If empty, none is sent
-	Logger    *slog.Logger      // hears when a replica stops and starts reporting. If nil, nobody does
+	Logger    *slog.Logger      // hears when a replica stops and starts reporting, is ejected and is back. If nil, nobody does
 }
 
 // Run polls until ctx ends. When it returns none of its goroutines is left.
@@ -42,6 +42,11 @@ func (w *Watcher) Run(ctx context.Context) {
 	defer run.wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer w.Pool.OnHealth(func(r *registry.Replica, ejected bool, why registry.Reason) {
+		if ctx.Err() == nil { // else another Watcher may have taken over
+			run.judged(r, ejected, why)
+		}
+	})()
 	tick := time.NewTicker(run.Interval)
 	defer tick.Stop()
 	for {
@@ -82,6 +87,15 @@ func (w *watch) defaults() {
 	late := max(w.Concurrency/4, 1)
 	w.late = make(chan struct{}, late)
 	w.slots = make(chan struct{}, max(w.Concurrency-late, 1))
+}
+
+// judged logs that a replica was taken out of rotation or put back.
+func (w *watch) judged(r *registry.Replica, ejected bool, why registry.Reason) {
+	if ejected {
+		w.Logger.Warn("replica ejected", "pool", w.Pool.Name(), "replica", r.Name(), "reason", string(why))
+		return
+	}
+	w.Logger.Info("replica back", "pool", w.Pool.Name(), "replica", r.Name(), "reason", string(why))
 }
 
 // follow starts to poll members that are new and stops for those that left.

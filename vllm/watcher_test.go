@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -342,4 +343,46 @@ func TestJ3FrozenEngineLeaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWatcherLogsHealth: one line for each change, also when another Watcher
+// takes over.
+func TestWatcherLogsHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pool, w := watch(t, "a", "b")
+		var log bytes.Buffer
+		w.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		a := pool.Replicas()[0]
+		out := func() { f.change("a", func(h *host) { h.healthStatus = 503 }) }
+		in := func() {
+			f.change("a", func(h *host) { h.healthStatus = 200 })
+			time.Sleep(3 * time.Minute)
+			l, ok := a.Lease(registry.Claim{})
+			if !ok {
+				t.Fatal("no trial")
+			}
+			a.Succeeded(time.Now())
+			l.Release()
+		}
+		run(t, w, wait(6*time.Second), out, wait(30*time.Second))
+		run(t, w, wait(6*time.Second), in)
+		var got []string
+		for line := range strings.Lines(log.String()) {
+			_, line, _ = strings.Cut(line, " ")
+			got = append(got, strings.TrimSpace(line))
+		}
+		want := []string{
+			`level=WARN msg="replica ejected" pool=p replica=a reason=probe`,
+			`level=INFO msg="replica back" pool=p replica=a reason=probe`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("log = %q, want %q", got, want)
+		}
+		for range 3 {
+			a.Failed(time.Now())
+		}
+		if n := strings.Count(log.String(), "ejected"); n != 1 {
+			t.Errorf("%d ejections in the log after Run returned, want 1", n)
+		}
+	})
 }
