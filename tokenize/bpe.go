@@ -26,6 +26,7 @@ type BPE struct {
 	scanners []scan.Scanner
 	bos, eos []uint32 // what the post-processor puts around a text
 	decoder  decoder
+	least    *least    // nil: unknown
 	scratch  sync.Pool // of *encoder
 }
 
@@ -38,7 +39,8 @@ type Options struct {
 	// MaxBytes is the longest text accepted, in bytes. If zero, any length is.
 	MaxBytes int
 	// MaxTokens is the largest number of ids produced, special ones included.
-	// Encoding stops soon after it is exceeded. If zero, any number is.
+	// Encoding stops soon after it is exceeded, and does not start where the
+	// text's length shows that it will be. If zero, any number is.
 	MaxTokens int
 }
 
@@ -135,6 +137,9 @@ func (b *BPE) begin(text string, opt Options) (*encoder, error) {
 	}
 	if !utf8.ValidString(text) {
 		return nil, ErrInvalidUTF8
+	}
+	if opt.MaxTokens > 0 && b.least.exceeds(text, opt.MaxTokens) {
+		return nil, &LimitError{"tokens", opt.MaxTokens}
 	}
 	e, _ := b.scratch.Get().(*encoder)
 	if e == nil {

@@ -105,6 +105,10 @@ func (e *encoder) part(s string, first bool) {
 
 // normalized encodes normalized text that holds no added token.
 func (e *encoder) normalized(s string, first bool) {
+	if left := e.max - e.done - (len(e.ids) - e.base); e.b.least.exceedsNormal(s, left) {
+		e.err = &LimitError{"tokens", e.max}
+		return
+	}
 	if m := e.b.meta; m != nil {
 		e.meta = m.appendTo(e.meta[:0], s, first)
 		s = view(e.meta)

@@ -59,6 +59,7 @@ func NewBPE(data []byte) (*BPE, error) {
 		return nil, err
 	}
 	b.decoder = readDecoder(f.decoder)
+	b.least = newLeast(b, build.raw)
 	return b, nil
 }
 
