@@ -43,7 +43,6 @@ var foreign = map[string][]string{
 	"github.com/prometheus/client_golang/": {"metrics"},
 	"github.com/cespare/xxhash/v2":         {"prefix"},
 	"github.com/goccy/go-yaml":             {"examples/gateway"},
-	"golang.org/x/sync/":                   {"", "vllm", "registry", "sim", "examples"},
 	"github.com/prometheus/client_model/":  {"metrics"},
 	"github.com/prometheus/common/expfmt":  {"metrics"},
 	"google.golang.org/protobuf/":          {},
