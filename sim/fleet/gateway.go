@@ -26,7 +26,7 @@ type gateway struct {
 	replicas []*registry.Replica // by replica of the fleet; nil if not a member
 	epoch    uint64
 	slots    []occupant
-	held     []int // scratch
+	changes  int // to the prefix map
 	route    router.Request
 }
 
@@ -149,7 +149,7 @@ func (g *gateway) try(it *admission.Item, now time.Time) {
 	g.forgetChanged()
 	g.overlap(j)
 	g.route = router.Request{
-		Adapter: j.req.Adapter, Prompt: j.req.Prompt, Output: j.expect, Cached: g.held,
+		Adapter: j.req.Adapter, Prompt: j.req.Prompt, Output: j.expect, Cached: j.overlap,
 		Tried: j.tried, BlockSize: g.w.size, Now: now, Key: mix(uint64(j.n)),
 	}
 	if len(j.blocks) > 0 {
@@ -177,6 +177,7 @@ func (g *gateway) forgetChanged() {
 		return
 	}
 	g.epoch = e
+	g.changes++
 	held := make([]occupant, g.pool.Slots())
 	for _, r := range g.pool.Replicas() {
 		held[r.Slot()] = occupant{r, r.Generation()}
@@ -189,20 +190,20 @@ func (g *gateway) forgetChanged() {
 	g.slots = held
 }
 
-// overlap fills g.held with the prompt tokens each slot is believed to hold.
+// overlap fills j.overlap with the prompt tokens each slot is believed to
+// hold, unless it says so already: what waits in line is tried often.
 func (g *gateway) overlap(j *job) {
-	n := g.pool.Slots()
-	if cap(g.held) < n {
-		g.held = make([]int, n)
+	if j.overlapAt == g.changes {
+		return
 	}
-	g.held = g.held[:n]
-	clear(g.held)
+	j.overlapAt = g.changes
+	j.overlap = append(j.overlap[:0], make([]int, g.pool.Slots())...)
 	if len(j.blocks) == 0 {
 		return
 	}
-	g.prefix.Overlap(g.held, j.blocks)
-	for i, blocks := range g.held {
-		g.held[i] = min(blocks, (j.req.Prompt-1)/g.w.size) * g.w.size
+	g.prefix.Overlap(j.overlap, j.blocks)
+	for i, blocks := range j.overlap {
+		j.overlap[i] = min(blocks, (j.req.Prompt-1)/g.w.size) * g.w.size
 	}
 }
 
@@ -218,6 +219,7 @@ func (g *gateway) send(j *job, d router.Decision) {
 		w.books.wait = append(w.books.wait, float64(w.now-j.arrived)/1e9)
 	}
 	g.prefix.Add(d.Replica.Slot(), j.blocks)
+	g.changes++
 	w.cal.push(event{at: w.now + int64(w.cfg.Delay), kind: arriveAtReplica, who: id, job: j, attempt: j.attempt})
 	w.cal.push(event{at: w.now + int64(w.cfg.FirstToken), kind: firstTokenDue, who: id, job: j, attempt: j.attempt})
 }
@@ -245,6 +247,7 @@ func (g *gateway) finished(j *job) {
 		Observe(slot, predicted, cached int)
 	}); ok {
 		o.Observe(j.replica.Slot(), j.guess/w.size, j.cached/w.size)
+		g.changes++
 	}
 	if j.req.Output > 1 {
 		j.replica.ObserveStep(time.Duration((w.now - j.first) / int64(j.req.Output-1)))

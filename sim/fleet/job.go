@@ -20,15 +20,17 @@ type job struct {
 	expect  int      // output tokens
 	held    *quota.Reservation
 
-	state   jobState
-	attempt int32
-	tries   int
-	tried   []*registry.Replica
-	item    *admission.Item
-	replica *registry.Replica
-	lease   registry.Lease
-	guess   int     // prompt tokens the prefix map expected to be cached
-	flight  *flight // its attempt, from arrival at the replica
+	state     jobState
+	attempt   int32
+	tries     int
+	tried     []*registry.Replica
+	item      *admission.Item
+	replica   *registry.Replica
+	lease     registry.Lease
+	overlap   []int   // prompt tokens each slot was believed to hold, as of overlapAt
+	overlapAt int     // gateway.changes
+	guess     int     // prompt tokens the prefix map expected to be cached
+	flight    *flight // its attempt, from arrival at the replica
 
 	arrived   int64 // at the gateway
 	sentAt    int64 // by the gateway, the latest attempt
@@ -69,7 +71,7 @@ func (w *world) job(n int) *job {
 	r := &w.trace.Requests[n]
 	*j = job{
 		n: n, req: r, tenant: w.tenant(r.Tenant), attempt: j.attempt + 1, arrived: w.now,
-		blocks: w.trace.appendBlocks(j.blocks[:0], n, w.size), tried: j.tried[:0],
+		blocks: w.trace.appendBlocks(j.blocks[:0], n, w.size), tried: j.tried[:0], overlap: j.overlap[:0], overlapAt: -1,
 	}
 	return j
 }
