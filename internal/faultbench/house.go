@@ -218,7 +218,7 @@ func (h *House) configure() {
 }
 
 func (h *House) listen() {
-	var front http.Handler = http.HandlerFunc(h.count)
+	var front http.Handler = http.HandlerFunc(h.ServeCounted)
 	if h.options.Wrap != nil {
 		front = h.options.Wrap(front)
 	}
@@ -239,8 +239,9 @@ func (h *House) listen() {
 	}()
 }
 
-// count notes what reaches the gateway.
-func (h *House) count(w http.ResponseWriter, r *http.Request) {
+// ServeCounted is the gateway as the house's own server serves it, for tests
+// that bring another server.
+func (h *House) ServeCounted(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.Path; p == "/v1/chat/completions" || p == "/v1/completions" {
 		h.posts.Add(1)
 		h.Handler.ServeHTTP(w, r)
