@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/expediterhq/expediter"
@@ -24,7 +27,8 @@ type parts struct {
 	router  *router.Router // nil: the default rule
 }
 
-// build makes the parts of c and adds every mistake in it to m.
+// build makes the parts of c and adds every mistake in it to m. A part with a
+// mistake is made as well as it can be, so that the others are still judged.
 func build(c *config, m *mistakes) parts {
 	p := parts{config: expediter.Config{
 		Limits: expediter.Limits{
@@ -48,26 +52,27 @@ func build(c *config, m *mistakes) parts {
 		p.names.Models = append(p.names.Models, mc.Name)
 	}
 	p.addTenants(c, m)
+	checkAddresses(c, m)
+	checkBounds(c, m)
+	checkUsage(&c.Usage, m)
 	checkTLS(c.TLS, m)
 	checkRedis(&c.Redis, c.Usage.Stream, m)
-	p.check(m)
+	p.judge(m)
 	return p
 }
 
 func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
-	pool, err := registry.NewPool(registry.PoolConfig{Name: pc.Name, Headroom: pc.Headroom, KVTokens: pc.KVTokens})
+	// The library's Config tells of a name that is missing.
+	cfg := registry.PoolConfig{Name: cmp.Or(pc.Name, at), Headroom: pc.Headroom, KVTokens: pc.KVTokens}
+	pool, err := registry.NewPool(cfg)
 	if err != nil {
-		m.addError(at, err)
-		return
-	}
-	if len(pc.Replicas) == 0 {
-		m.add(at+".replicas", "expected at least one replica, such as http://10.0.0.1:8000")
-	}
-	for i, r := range pc.Replicas {
-		if _, err := pool.Add(registry.ReplicaConfig{Name: r.Name, URL: r.URL, Zone: r.Zone, Weight: r.Weight}); err != nil {
-			m.addError(fmt.Sprintf("%s.replicas[%d]", at, i), err)
+		m.addError(at, pc, err)
+		if pool, err = registry.NewPool(registry.PoolConfig{Name: cfg.Name}); err != nil {
+			m.add(at, "%v", err)
+			return
 		}
 	}
+	addReplicas(pool, at, pc.Replicas, m)
 	out := expediter.Pool{
 		Name: pc.Name, Served: pc.Served, Router: p.router,
 		MaxModelLen: pc.MaxModelLen, DefaultMaxTokens: pc.DefaultMaxTokens, MaxTokens: pc.MaxTokens,
@@ -77,12 +82,45 @@ func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
 	if pc.Tokenizer != "" {
 		out.Tokenizer, err = tokenize.Load(os.DirFS(pc.Tokenizer))
 		if err != nil {
-			m.add(at+".tokenizer", "cannot load the model directory %q: %v", pc.Tokenizer, err)
+			m.add(at+".tokenizer", "cannot load the model directory %q: %s", pc.Tokenizer, strings.TrimPrefix(err.Error(), "tokenize: "))
 		}
 	}
 	p.pools = append(p.pools, pool)
 	p.names.Pools = append(p.names.Pools, pc.Name)
 	p.config.Pools = append(p.config.Pools, out)
+}
+
+func addReplicas(pool *registry.Pool, at string, replicas []replicaConfig, m *mistakes) {
+	if len(replicas) == 0 {
+		m.add(at+".replicas", "expected at least one replica, such as http://10.0.0.1:8000")
+	}
+	urls, names := make(map[string]int), make(map[string]int)
+	for i, r := range replicas {
+		here := fmt.Sprintf("%s.replicas[%d]", at, i)
+		if j, dup := urls[sameURL(r.URL)]; dup && r.URL != "" {
+			m.add(m.inside(here, "url"), "is the same replica as replicas[%d]", j)
+			continue
+		}
+		urls[sameURL(r.URL)] = i
+		if j, dup := names[r.Name]; dup && r.Name != "" {
+			m.add(here+".name", "%q names replicas[%d] too", r.Name, j)
+			continue
+		}
+		names[r.Name] = i
+		if _, err := pool.Add(registry.ReplicaConfig{Name: r.Name, URL: r.URL, Zone: r.Zone, Weight: r.Weight}); err != nil {
+			m.addError(here, &r, err)
+		}
+	}
+}
+
+// sameURL is the form in which two spellings of one replica are equal.
+func sameURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	u.Host = strings.ToLower(u.Host)
+	return strings.TrimRight(u.String(), "/")
 }
 
 // fromEnv reads a secret from the environment; files hold only its name.
@@ -97,80 +135,34 @@ func fromEnv(at, name string, m *mistakes) string {
 	return v
 }
 
-func (p *parts) addTenants(c *config, m *mistakes) {
-	p.keyConf.Pepper = []byte(fromEnv("pepper_env", c.PepperEnv, m))
-	known := make(map[string]bool, len(c.Models))
-	for _, mc := range c.Models {
-		known[mc.Name] = true
-	}
-	seen := make(map[string]bool, len(c.Tenants))
-	if len(c.Tenants) == 0 {
-		m.add("tenants", "expected at least one tenant with a key; gateway keygen makes one")
-	}
-	for i := range c.Tenants {
-		at := fmt.Sprintf("tenants[%d]", i)
-		tc := &c.Tenants[i]
-		t := tc.tenant()
-		if err := t.Validate(); err != nil {
-			m.addError(at, err)
-		}
-		if seen[t.ID] {
-			m.add(at+".id", "%q names an earlier tenant too", t.ID)
-		}
-		seen[t.ID] = true
-		for j, name := range tc.Models {
-			if !known[name] {
-				m.add(fmt.Sprintf("%s.models[%d]", at, j), "%q is not one of models", name)
-			}
-		}
-		for j, k := range tc.Keys {
-			key := tenant.Key{Digest: k.Digest, Name: k.Name, Expires: k.Expires, Tenant: t}
-			if _, err := tenant.NewKeys([]tenant.Key{key}, p.keyConf); err != nil && t.Validate() == nil {
-				m.addError(fmt.Sprintf("%s.keys[%d]", at, j), err)
-			}
-			p.keys = append(p.keys, key)
+// standIn finds the pools of a configuration, also where two share a name.
+type standIn []*registry.Pool
+
+func (s standIn) Pool(name string) (*registry.Pool, bool) {
+	for _, p := range s {
+		if p.Name() == name {
+			return p, true
 		}
 	}
+	return nil, false
 }
 
-func (tc *tenantConfig) tenant() *tenant.Tenant {
-	t := &tenant.Tenant{
-		ID: tc.ID, Tier: tc.Tier, Weight: tc.Weight, Models: tc.Models,
-		Limit: quota.Limit{Concurrency: tc.Concurrency},
-		Price: tenant.Price{Input: tc.Price.Input, Output: tc.Price.Output},
-		TTFT:  tc.SLO.TTFT, TPOT: tc.SLO.TPOT,
-		MaxTokens: tc.MaxTokens, DefaultMaxTokens: tc.DefaultMaxTokens,
-		IsolatePrefix: tc.IsolatePrefix, AllowFields: tc.AllowFields, Disabled: tc.Disabled,
-	}
-	if tc.TokensPerMinute != 0 {
-		t.Limit.Windows = append(t.Limit.Windows, quota.PerMinute(tc.TokensPerMinute))
-	}
-	if tc.TokensPerDay != 0 {
-		t.Limit.Windows = append(t.Limit.Windows, quota.PerDay(tc.TokensPerDay))
-	}
-	return t
-}
-
-// check lets the library judge what was built, with stand-ins for the parts
+// judge lets the library judge what was built, with stand-ins for the parts
 // that need a connection.
-func (p *parts) check(m *mistakes) {
-	keys, err := tenant.NewKeys(p.keys, p.keyConf)
-	if err != nil && len(m.list) == 0 {
-		m.addError("tenants", err)
-	}
-	reg, err := registry.NewStatic(p.pools...)
+func (p *parts) judge(m *mistakes) {
+	keys, err := tenant.NewKeys(nil, tenant.Config{})
 	if err != nil {
-		m.addError("pools", err)
+		m.add("", "%v", err)
 		return
 	}
 	c := p.config
-	c.Registry = reg
+	c.Registry = standIn(p.pools)
 	c.Quota = quota.NewMemory(quota.MemoryConfig{})
 	c.Authenticate = keys.Authenticate
-	c.Scrape = -time.Second
+	c.Scrape, c.Parity = -time.Second, -time.Second // nobody is asked anything
 	h, err := expediter.New(c)
 	if err != nil {
-		m.addError("", err)
+		m.addError("", nil, err)
 		return
 	}
 	h.Close()

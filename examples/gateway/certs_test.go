@@ -55,7 +55,7 @@ func TestCheckTLS(t *testing.T) {
 		{"of two pairs", tlsConfig{Cert: a.Cert, Key: b.Key}, "tls.cert"},
 		{"no such file", tlsConfig{Cert: "nowhere", Key: a.Key}, "tls.cert"},
 	} {
-		m := new(mistakes)
+		m := newMistakes("")
 		checkTLS(tc.tls, m)
 		got := ""
 		if len(m.list) > 0 {

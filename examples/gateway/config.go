@@ -144,7 +144,7 @@ func readConfig(path string) (*config, *mistakes, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m := &mistakes{file: path, lines: make(map[string]int)}
+	m := newMistakes(path)
 	root, err := parseYAML(data)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)

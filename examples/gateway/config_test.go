@@ -12,7 +12,7 @@ import (
 
 // TestExampleConfig holds the documented example to what the program accepts.
 func TestExampleConfig(t *testing.T) {
-	c, p, err := load("config.example.yaml")
+	c, p, err := load("config.example.yaml", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +73,17 @@ retry: {attempts: -1, attempts: 2}
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := load(path)
+	_, _, err := load(path, "")
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	got := err.Error()
 	for _, want := range []string{
 		":2: grace: expected a duration",
-		":4: pools[0]: ",
+		":6: pools[0].headroom: ",
+		":8: pools[0].replicas[0]: ",
+		":9: pools[0].replicas[1]: ",
+		":10: pools[1].served: ",
 		":11: pools[1].replicas: expected at least one replica",
 		":14: pools[2].max_tokenz: unknown field",
 		":16: pools[2].replicas: expected a list, found a value",
@@ -125,7 +128,7 @@ limits: {body: 100, bodies: 10}
 	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := load(path)
+	_, _, err := load(path, "")
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -134,9 +137,10 @@ limits: {body: 100, bodies: 10}
 		":6: pools[0].replicas[1]: ",
 		":7: pools[1].served: ",
 		":8: pools[1].max_tokens: ",
-		":12: models[1].name: \"x\" is taken by Models[0]",
-		":14: models[2].pool: \"nowhere\" is not one of Pools",
+		":12: models[1].name: \"x\" is taken by models[0]",
+		":14: models[2].pool: \"nowhere\" is not one of pools",
 		":17: tenants[0].weight: ",
+		":18: tenants[0].keys[0]: want the 64 hexadecimal digits",
 		":19: limits.bodies: ",
 	} {
 		if !strings.Contains(got, want) {
@@ -146,15 +150,20 @@ limits: {body: 100, bodies: 10}
 }
 
 func TestNotYAML(t *testing.T) {
-	for name, file := range map[string]string{
-		"unclosed": "pools: [", "list": "- a", "empty": "", "tab": "pools:\n\t- x", "anchor": "pools: &a []\nmodels: *a",
+	for name, tc := range map[string]struct{ file, want string }{
+		"unclosed": {"pools: [", ":"}, "list": {"- a", "expected a map, found a list"},
+		"tab": {"pools:\n\t- x", "line 2"}, "anchor": {"pools: &a []\nmodels: *a", "not supported"},
+		"empty": {"", "is empty"}, "spaces": {" \n\n", "is empty"}, "mark": {"\ufeff", "is empty"},
+		"comment": {"# pools\n", "holds no field"}, "two": {"grace: 1s\n---\ngrace: 2s\n", "found 2"},
+		"utf-16": {"\xff\xfep\x00", "UTF-16"},
 	} {
+		file := tc.file
 		path := filepath.Join(t.TempDir(), "gateway.yaml")
 		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := load(path); err == nil || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: error = %v, want one that names the file", name, err)
+		if _, _, err := load(path, ""); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error = %v, want one that names the file and says %q", name, err, tc.want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ func (d *decoder) value(path string, n *node, v reflect.Value) {
 	}
 	if s, ok := v.Addr().Interface().(short); ok && n.kind == scalar {
 		s.fromText(n.text)
+		d.words[path] = true
 		return
 	}
 	switch v.Kind() {
@@ -52,23 +53,27 @@ func (d *decoder) value(path string, n *node, v reflect.Value) {
 	}
 }
 
+// wrong adds a value that is not of the right kind; nothing else is said of it.
+func (d *decoder) wrong(path, format string, args ...any) {
+	d.add(path, format, args...)
+	d.unread[path] = true
+}
+
 // short is a type that may be written as one word instead of a map.
 type short interface{ fromText(string) }
 
 func (d *decoder) want(path string, n *node, k kind) bool {
 	if n.kind != k {
-		d.add(path, "expected %s, found %s", k, n.kind)
+		d.wrong(path, "expected %s, found %s", k, n.kind)
 	}
 	return n.kind == k
 }
 
 func (d *decoder) fields(path string, n *node, v reflect.Value) {
 	byName := make(map[string]reflect.Value, v.NumField())
-	var names []string
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("yaml")
+	names := fieldNames(v.Addr().Interface())
+	for i, name := range names {
 		byName[name] = v.Field(i)
-		names = append(names, name)
 	}
 	seen := make(map[string]int, len(n.fields))
 	for _, f := range n.fields {
@@ -88,9 +93,19 @@ func (d *decoder) fields(path string, n *node, v reflect.Value) {
 	}
 }
 
+// fieldNames returns the names that the struct at p has in the file.
+func fieldNames(p any) []string {
+	t := reflect.TypeOf(p).Elem()
+	names := make([]string, t.NumField())
+	for i := range names {
+		names[i] = t.Field(i).Tag.Get("yaml")
+	}
+	return names
+}
+
 func join(path, name string) string {
-	if path == "" {
-		return name
+	if path == "" || name == "" {
+		return path + name
 	}
 	return path + "." + name
 }
@@ -101,26 +116,26 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 	case v.Type() == durationType:
 		var x time.Duration
 		if x, err = time.ParseDuration(n.text); err != nil {
-			d.add(path, "expected a duration such as 500ms or 30s, got %q", n.text)
+			d.wrong(path, "expected a duration such as 500ms or 30s, got %q", n.text)
 		}
 		v.SetInt(int64(x))
 	case v.Kind() == reflect.String:
 		v.SetString(n.text)
 	case v.Kind() == reflect.Bool:
 		if n.text != "true" && n.text != "false" {
-			d.add(path, "expected true or false, got %q", n.text)
+			d.wrong(path, "expected true or false, got %q", n.text)
 		}
 		v.SetBool(n.text == "true")
 	case v.CanInt():
 		var x int64
 		if x, err = strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 10, 64); err != nil {
-			d.add(path, "expected a whole number, got %q", n.text)
+			d.wrong(path, "expected a whole number, got %q", n.text)
 		}
 		v.SetInt(x)
 	case v.CanFloat():
 		var x float64
 		if x, err = strconv.ParseFloat(n.text, 64); err != nil || x != x {
-			d.add(path, "expected a number, got %q", n.text)
+			d.wrong(path, "expected a number, got %q", n.text)
 			x = 0
 		}
 		v.SetFloat(x)
@@ -131,7 +146,7 @@ func (d *decoder) time(path string, n *node, v reflect.Value) {
 	t, err := time.Parse(time.RFC3339, n.text)
 	if err != nil {
 		if t, err = time.Parse(time.DateOnly, n.text); err != nil {
-			d.add(path, "expected a time such as 2027-01-31 or 2027-01-31T12:00:00Z, got %q", n.text)
+			d.wrong(path, "expected a time such as 2027-01-31 or 2027-01-31T12:00:00Z, got %q", n.text)
 			return
 		}
 	}

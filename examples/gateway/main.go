@@ -63,7 +63,7 @@ func run(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if *path == "" {
-		return runDemo(ctx, cmp.Or(*addr, "127.0.0.1:8080"), logger, stop)
+		return runDemo(ctx, cmp.Or(*addr, defaultListen), logger, stop)
 	}
 	return runConfig(ctx, options{path: *path, addr: *addr, check: *check, without: *without}, logger, stop)
 }

@@ -15,9 +15,11 @@ import (
 // mistakes collects what is wrong with a configuration file, each with its
 // line and field.
 type mistakes struct {
-	file  string
-	lines map[string]int // of each field, by its path
-	list  []mistake
+	file   string
+	lines  map[string]int  // of each field, by its path
+	unread map[string]bool // paths whose value is not of the right kind
+	words  map[string]bool // paths of maps that are written as one word
+	list   []mistake
 }
 
 type mistake struct {
@@ -26,29 +28,77 @@ type mistake struct {
 	want string
 }
 
-func (m *mistakes) add(path, format string, args ...any) {
-	m.list = append(m.list, mistake{m.line(path), path, fmt.Sprintf(format, args...)})
+func newMistakes(file string) *mistakes {
+	return &mistakes{file: file, lines: make(map[string]int), unread: make(map[string]bool), words: make(map[string]bool)}
 }
 
-// addError adds what is wrong with the value at path as another package says
-// it, with the field that it names appended to path.
-func (m *mistakes) addError(path string, err error) {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			m.addError(path, e)
+// add adds one mistake. What follows from a value that could not be read is
+// left out: the value itself is in the list already.
+func (m *mistakes) add(path, format string, args ...any) {
+	if !m.unread[path] {
+		m.list = append(m.list, mistake{m.line(path), path, fmt.Sprintf(format, args...)})
+	}
+}
+
+// addError adds what is wrong with of, the part of the file at path, as
+// another package says it.
+func (m *mistakes) addError(path string, of any, err error) {
+	for _, leaf := range leaves(err) {
+		var c *expediter.ConfigError
+		var t *tenant.FieldError
+		switch {
+		case errors.As(leaf, &c):
+			m.add(join(path, fileField(c.Field)), "%s", inFile(c.Want))
+		case errors.As(leaf, &t):
+			m.add(join(path, fileField(t.Field)), "%s", inFile(t.Want))
+		default:
+			field, want := fieldIn(of, leaf.Error())
+			m.add(m.inside(path, field), "%s", want)
 		}
-		return
 	}
-	var c *expediter.ConfigError
-	var t *tenant.FieldError
-	switch {
-	case errors.As(err, &c):
-		m.add(join(path, snake(c.Field)), "%s", c.Want)
-	case errors.As(err, &t):
-		m.add(join(path, snake(t.Field)), "%s", t.Want)
-	default:
-		m.add(path, "%s", err)
+}
+
+// leaves returns the innermost errors that err joins.
+func leaves(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, leaves(e)...)
+		}
+		return out
 	}
+	if inner := errors.Unwrap(err); inner != nil {
+		return leaves(inner)
+	}
+	return []error{err}
+}
+
+var (
+	// origin is what packages put before the field they speak of.
+	origin  = regexp.MustCompile(`^(?:(?:registry|tenant): )?(?:pool "(?:[^"\\]|\\.)*": )?(?:replica(?: "(?:[^"\\]|\\.)*")?: )?`)
+	subject = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*): (.*)$`)
+)
+
+// fieldIn takes a text such as `registry: pool "a": kv tokens: expected 0 or
+// more` apart into the field of v that it is about, if v has it, and the rest.
+func fieldIn(v any, text string) (field, want string) {
+	text = text[len(origin.FindString(text)):]
+	if s := subject.FindStringSubmatch(text); s != nil && v != nil {
+		name := strings.ReplaceAll(strings.ToLower(s[1]), " ", "_")
+		if slices.Contains(fieldNames(v), name) {
+			return name, s[2]
+		}
+	}
+	return "", text
+}
+
+// inside returns the path of a field of the value at path, which is path
+// itself where the value is written as one word.
+func (m *mistakes) inside(path, field string) string {
+	if field == "" || m.words[path] {
+		return path
+	}
+	return join(path, field)
 }
 
 // line finds the line of a field, or of the nearest thing around it.
@@ -75,11 +125,26 @@ func (m *mistakes) err() error {
 	return errors.New(strings.Join(out, "\n"))
 }
 
-var upper = regexp.MustCompile(`[A-Z]+[a-z0-9]*`)
+var (
+	upper = regexp.MustCompile(`[A-Z]+[a-z0-9]*`)
+	// goName finds the names of Go fields in a text, and quoted values, which
+	// are left alone.
+	goName = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b(?:Pools|Models|Limits|Timeouts|Retry|MaxTokens|DefaultMaxTokens)\b(?:\[\d+\])?(?:\.[A-Z]\w*)*`)
+)
 
-// snake turns a Go field path such as Pools[1].MaxTokens into the file's
+// inFile replaces the names of Go fields in a text by those of the file.
+func inFile(text string) string {
+	return goName.ReplaceAllStringFunc(text, func(s string) string {
+		if s[0] == '"' {
+			return s
+		}
+		return fileField(s)
+	})
+}
+
+// fileField turns a Go field path such as Pools[1].MaxTokens into the file's
 // pools[1].max_tokens.
-func snake(path string) string {
+func fileField(path string) string {
 	parts := strings.Split(path, ".")
 	for i, p := range parts {
 		name, index, _ := strings.Cut(p, "[")
@@ -87,10 +152,13 @@ func snake(path string) string {
 		if len(words) > 0 && unicode.IsUpper(rune(name[0])) {
 			name = strings.ToLower(strings.Join(words, "_"))
 		}
+		if name == "ttft" || name == "tpot" {
+			name = "slo." + name
+		}
 		if index != "" {
 			name += "[" + index
 		}
 		parts[i] = name
 	}
-	return strings.Join(parts, ".")
+	return strings.TrimPrefix(strings.Join(parts, "."), "limit.") // a tenant's limits stand beside its id
 }

@@ -22,6 +22,7 @@ import (
 // gateway is a running gateway whose configuration can be read again.
 type gateway struct {
 	path     string
+	addr     string // given beside the file
 	logger   *slog.Logger
 	registry *registry.Static
 	keys     *tenant.Keys
@@ -31,13 +32,17 @@ type gateway struct {
 	certs    *certs // nil without TLS
 }
 
+// defaultListen is where clients come if nothing says otherwise.
+const defaultListen = "127.0.0.1:8080"
+
 // load reads a configuration and makes its parts; the error lists every
-// mistake with line and field.
-func load(path string) (*config, parts, error) {
+// mistake with line and field. Unless addr is empty, it stands for listen.
+func load(path, addr string) (*config, parts, error) {
 	c, m, err := readConfig(path)
 	if err != nil {
 		return nil, parts{}, err
 	}
+	c.Listen = cmp.Or(addr, c.Listen, defaultListen)
 	p := build(c, m)
 	return c, p, m.err()
 }
@@ -50,15 +55,15 @@ type options struct {
 
 // runConfig serves what a configuration file describes.
 func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan os.Signal) error {
-	c, p, err := load(o.path)
+	c, p, err := load(o.path, o.addr)
 	if err != nil {
 		return err
 	}
 	if o.check {
-		fmt.Printf("%s: %d pools, %d models, %d tenants: good\n", o.path, len(c.Pools), len(c.Models), len(c.Tenants))
+		fmt.Printf("%s: %s, %s, %s: good\n", o.path, plural(len(c.Pools), "pool"), plural(len(c.Models), "model"), plural(len(c.Tenants), "tenant"))
 		return nil
 	}
-	l, err := listen(cmp.Or(o.addr, c.Listen, "127.0.0.1:8080"))
+	l, err := listen(c.Listen)
 	if err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		}
 		defer adminListener.Close()
 	}
-	g := &gateway{path: o.path, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
+	g := &gateway{path: o.path, addr: o.addr, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
 	done, err := g.open(ctx, c, p)
 	defer done()
 	if err != nil {
@@ -99,6 +104,13 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		s.public.TLSConfig = g.certs.config()
 	}
 	return s.run(l, adminListener, stop)
+}
+
+func plural(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // newAdmin serves what only operators should reach.
@@ -179,7 +191,7 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 // file with a mistake changes nothing; where a later step fails, the error
 // says which ones are done.
 func (g *gateway) reload() error {
-	c, p, err := load(g.path)
+	c, p, err := load(g.path, g.addr)
 	if err != nil {
 		return err
 	}

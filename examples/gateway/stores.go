@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"strings"
 	"time"
 
@@ -23,21 +24,25 @@ var policies = map[string]redisquota.Policy{
 }
 
 func checkRedis(c *redisConfig, stream string, m *mistakes) {
-	fromEnv("redis.password_env", c.PasswordEnv, m)
-	if len(c.Addresses) == 0 {
-		if stream != "" {
-			m.add("usage.redis_stream", "needs redis.addresses")
-		}
-		if c.Policy != "" || c.Master != "" {
-			m.add("redis.addresses", "expected at least one address, such as 10.0.0.9:6379")
-		}
-		return
+	used := !reflect.ValueOf(*c).IsZero()
+	switch {
+	case len(c.Addresses) == 0 && stream != "":
+		m.add("usage.redis_stream", "needs redis.addresses")
+	case len(c.Addresses) == 0 && used:
+		m.add("redis.addresses", "expected at least one address, such as 10.0.0.9:6379")
 	}
-	if _, ok := policies[c.Policy]; !ok {
+	for i, addr := range c.Addresses {
+		checkAddress(fmt.Sprintf("redis.addresses[%d]", i), addr, "10.0.0.9:6379", m)
+	}
+	fromEnv("redis.password_env", c.PasswordEnv, m)
+	if _, ok := policies[c.Policy]; used && !ok {
 		m.add("redis.policy", "expected closed, open or local_share (what happens while Redis is away), got %q", c.Policy)
 	}
-	if c.Policy == "local_share" && !(c.Share > 0 && c.Share <= 1) {
+	if (c.Policy == "local_share" || c.Share != 0) && !(c.Share > 0 && c.Share <= 1) {
 		m.add("redis.share", "expected this gateway's part of every limit, above 0 and at most 1, got %v", c.Share)
+	}
+	if c.DB < 0 {
+		m.add("redis.db", "must not be negative")
 	}
 	if c.DB != 0 && len(c.Addresses) > 1 && c.Master == "" {
 		m.add("redis.db", "a cluster has database 0 only")

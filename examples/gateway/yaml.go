@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -36,14 +37,25 @@ const (
 
 func (k kind) String() string { return [...]string{"nothing", "a value", "a list", "a map"}[k] }
 
-// parseYAML reads one document. Errors name the line.
+// parseYAML reads one document in UTF-8, which may begin with a byte order
+// mark. Errors name the line.
 func parseYAML(data []byte) (*node, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	switch {
+	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}):
+		return nil, errors.New("is UTF-16; expected UTF-8")
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, errors.New("is empty; config.example.yaml shows what belongs here")
+	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // decode reports those with the rest
 	if err != nil {
 		return nil, syntaxError(err)
 	}
-	if len(f.Docs) != 1 || f.Docs[0].Body == nil {
-		return nil, fmt.Errorf("expected one YAML document with a map, found %d", len(f.Docs))
+	if len(f.Docs) > 1 {
+		return nil, fmt.Errorf("expected one YAML document, found %d", len(f.Docs))
+	}
+	if len(f.Docs) == 0 || f.Docs[0].Body == nil || f.Docs[0].Body.Type() == ast.CommentType {
+		return nil, errors.New("holds no field; config.example.yaml shows what belongs here")
 	}
 	return convert(f.Docs[0].Body)
 }
