@@ -20,7 +20,7 @@ type State struct {
 	MaxLoRA         int       // adapters the engine keeps on the GPU; 0 = unknown
 	Adapters        []string  // adapters with requests in flight
 	Asleep          bool      // weights are offloaded: it serves nothing
-	Version         string    // engine version, or empty
+	Models          []string  // names it answers to, of the base model and of adapters; nil = unknown
 	MaxModelLen     int       // longest context in tokens; 0 = unknown
 }
 

@@ -106,17 +106,6 @@ func Models(ctx context.Context, client *http.Client, base string) ([]Model, err
 	return models, nil
 }
 
-// Version asks a replica for the engine's version.
-func Version(ctx context.Context, client *http.Client, base string) (string, error) {
-	var v struct {
-		Version string `json:"version"`
-	}
-	if err := askJSON(ctx, client, base, "/version", &v); err != nil {
-		return "", err
-	}
-	return clip(v.Version, 64), nil
-}
-
 // Health asks whether the server is up. That the engine behind it makes
 // progress it does not say.
 func Health(ctx context.Context, client *http.Client, base string) error {

@@ -21,7 +21,7 @@ func (e engine) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(body), Header: http.Header{}, Request: r}, nil
 }
 
-func TestModelsAndVersion(t *testing.T) {
+func TestModels(t *testing.T) {
 	keys := map[string]string{}
 	client := vllm.NewClient(engine(func(r *http.Request) (int, io.Reader) {
 		keys[r.URL.Path] = r.Header.Get("Authorization")
@@ -30,8 +30,6 @@ func TestModelsAndVersion(t *testing.T) {
 			return 200, strings.NewReader(`{"object":"list","data":[
 				{"id":"acme-8b","object":"model","root":"/models/acme","parent":null,"max_model_len":32768,"permission":[]},
 				{"id":"t1","parent":"acme-8b","max_model_len":null},{"id":"big","max_model_len":9000000000000000000}]}`)
-		case "/base/version":
-			return 200, strings.NewReader(`{"version":"0.24.0\n"}`)
 		}
 		return 404, strings.NewReader("")
 	}), "secret")
@@ -40,15 +38,11 @@ func TestModelsAndVersion(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(models, want) {
 		t.Errorf("Models = %+v, %v, want %+v", models, err, want)
 	}
-	version, err := vllm.Version(t.Context(), client, "http://replica/base")
-	if err != nil || version != "0.24.0 " {
-		t.Errorf("Version = %q, %v", version, err)
-	}
-	if keys["/base/v1/models"] != "Bearer secret" || keys["/base/version"] != "" {
-		t.Errorf("keys sent: %v, want one to /v1/models only", keys)
-	}
 	if err := vllm.Health(t.Context(), client, "http://replica/base"); err == nil || err.Error() != "vllm: /health answered status 404, expected 200" {
 		t.Errorf("Health = %v", err)
+	}
+	if keys["/base/v1/models"] != "Bearer secret" || keys["/base/health"] != "" {
+		t.Errorf("keys sent: %v, want one to /v1/models only", keys)
 	}
 	for _, base := range []string{"http://[", "\x7f://"} {
 		if err := vllm.Health(t.Context(), client, base); err == nil || strings.Contains(err.Error(), base) {

@@ -5,8 +5,8 @@
 // names of every release since 2025. Watcher polls the replicas of one pool
 // and keeps their reported state, health and restarts current in package
 // registry. Parity compares the token ids that the gateway counts with those
-// that the replicas compute. Models and Version ask for what a replica
-// serves. DecodeError reads the engine's error bodies. NewTransport makes an
+// that the replicas compute. Models asks for what a replica serves.
+// DecodeError reads the engine's error bodies. NewTransport makes an
 // HTTP transport that fits the engine's habits and refuses addresses no
 // replica may have.
 //

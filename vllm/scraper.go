@@ -2,6 +2,8 @@ package vllm
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/expediterhq/expediter/registry"
@@ -24,12 +26,13 @@ type scraper struct {
 	generation uint64  // the replica's, for which facts hold
 	facts      facts
 	askAt      time.Time
+	missing    string // of Expect, as last logged
 }
 
 // facts do not change while an engine lives.
 type facts struct {
-	known       bool
-	version     string
+	complete    bool     // nothing of Expect is missing
+	models      []string // nil = not known
 	maxModelLen int
 }
 
@@ -53,10 +56,10 @@ func (s *scraper) scrape(ctx context.Context) bool {
 	s.started = max(s.started, m.Started)
 	s.checkGeneration()
 	state := m.State(now)
-	state.Version, state.MaxModelLen = s.facts.version, s.facts.maxModelLen
+	state.Models, state.MaxModelLen = s.facts.models, s.facts.maxModelLen
 	s.replica.ReportSince(state, asked)
 	s.checkGeneration()
-	if !s.facts.known && !now.Before(s.askAt) {
+	if !s.facts.complete && !now.Before(s.askAt) {
 		s.ask(ctx, now)
 	}
 	return true
@@ -86,24 +89,49 @@ func (s *scraper) checkGeneration() {
 	}
 }
 
-// ask finds out what stays the same while the engine lives. It goes into the
+// ask finds out what hardly changes while the engine lives. It goes into the
 // next report.
 func (s *scraper) ask(ctx context.Context, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
+	limited, cancel := context.WithTimeout(ctx, s.Timeout)
+	models, err := Models(limited, s.client, s.replica.URL())
+	cancel()
 	s.askAt = now.Add(askAgain)
-	version, err := Version(ctx, s.client, s.replica.URL())
 	if err != nil {
 		return
 	}
-	models, err := Models(ctx, s.client, s.replica.URL())
-	if err != nil {
-		return
-	}
-	s.facts = facts{known: true, version: version}
-	for _, m := range models {
+	s.facts = facts{models: make([]string, 0, min(len(models), maxAdapters))}
+	for _, m := range models[:min(len(models), maxAdapters)] {
+		s.facts.models = append(s.facts.models, m.ID)
 		s.facts.maxModelLen = max(s.facts.maxModelLen, m.MaxModelLen)
 	}
+	s.facts.complete = s.compare(s.facts.models)
+}
+
+// compare reports whether all that is expected is served, and logs when what
+// is missing is not what was missing before.
+func (s *scraper) compare(served []string) bool {
+	var missing []string
+	for _, name := range s.Expect {
+		if !slices.Contains(served, name) {
+			missing = append(missing, name)
+		}
+	}
+	list := strings.Join(missing, ", ")
+	was := s.missing
+	s.missing = list
+	switch {
+	case list == was:
+	case list == "":
+		s.Logger.Info("replica serves all models", "pool", s.Pool.Name(), "replica", s.replica.Name())
+	default:
+		s.Logger.Warn("replica does not serve a model", "pool", s.Pool.Name(), "replica", s.replica.Name(), "missing", list, "serves", listed(served))
+	}
+	return list == ""
+}
+
+// listed returns the first of the names, as they may be logged.
+func listed(names []string) string {
+	return clip(strings.Join(names[:min(len(names), 10)], ", "), 256)
 }
 
 // note logs the begin and the end of a silence, not each miss.

@@ -18,6 +18,9 @@ import (
 // report grows stale, and the registry knows what to make of that. Members
 // that join or leave are followed.
 //
+// What the replicas serve is asked with /v1/models, once in an engine's life,
+// and again while a name in Expect is missing: adapters may be loaded later.
+//
 // The fields must not change while Run is under way.
 type Watcher struct {
 	Pool *registry.Pool // must be set
@@ -29,7 +32,8 @@ type Watcher struct {
 
 	Transport http.RoundTripper // If nil, one of the Watcher's own
 	APIKey    string            // the engine's key. If empty, none is sent
-	Logger    *slog.Logger      // hears when a replica stops and starts reporting, is ejected and is back. If nil, nobody does
+	Expect    []string          // names every replica should serve: the base model's and those of adapters. One that is missing is logged once
+	Logger    *slog.Logger      // hears when a replica stops and starts reporting, is ejected and is back, and lacks a name. If nil, nobody does
 }
 
 // Run polls until ctx ends. When it returns none of its goroutines is left.

@@ -30,6 +30,7 @@ type host struct {
 	started, steps, running int
 	hangMetrics, hangHealth bool
 	healthStatus            int
+	models                  string // answer to /v1/models, unless empty
 	delay                   time.Duration
 	asked                   map[string]int
 }
@@ -94,9 +95,10 @@ func (h *host) answer(path string) (int, string) {
 			"vllm:cache_config_info{block_size=\"16\",engine=\"0\",kv_cache_size_tokens=\"4096\"} 1\n", h.started, h.running, h.steps)
 	case "/health":
 		return h.healthStatus, ""
-	case "/version":
-		return 200, `{"version":"0.2` + fmt.Sprint(h.started/1000) + `"}`
 	case "/v1/models":
+		if h.models != "" {
+			return 200, h.models
+		}
 		return 200, `{"data":[{"id":"m","max_model_len":2048}]}`
 	}
 	return 404, ""
@@ -147,7 +149,7 @@ func TestWatcherReports(t *testing.T) {
 		run(t, w, wait(10*time.Second), func() {
 			a, b := pool.Replicas()[0], pool.Replicas()[1]
 			s := a.State()
-			if s == nil || s.Running != 3 || s.KVTokens != 4096 || s.BlockSize != 16 || s.Version != "0.21" || s.MaxModelLen != 2048 || time.Since(s.At) > 600*time.Millisecond {
+			if s == nil || s.Running != 3 || s.KVTokens != 4096 || s.BlockSize != 16 || !slices.Equal(s.Models, []string{"m"}) || s.MaxModelLen != 2048 || time.Since(s.At) > 600*time.Millisecond {
 				t.Errorf("state of a = %+v", s)
 			}
 			if b.State() == nil || b.State().Running != 0 {
@@ -156,7 +158,7 @@ func TestWatcherReports(t *testing.T) {
 			for _, c := range []struct {
 				path      string
 				low, high int
-			}{{"/metrics", 18, 23}, {"/health", 9, 12}, {"/version", 1, 1}, {"/v1/models", 1, 1}} {
+			}{{"/metrics", 18, 23}, {"/health", 9, 12}, {"/v1/models", 1, 1}} {
 				if n := f.asked("a", c.path); n < c.low || n > c.high {
 					t.Errorf("%s was asked %d times in 10 s, want %d to %d", c.path, n, c.low, c.high)
 				}
@@ -184,8 +186,8 @@ func TestWatcherSeesRestarts(t *testing.T) {
 				if g := r.Generation(); g != before+1 {
 					t.Errorf("%s: generation %d, want %d", name, g, before+1)
 				}
-				if n := f.asked("a", "/version"); n != 2 {
-					t.Errorf("%s: the version was asked %d times, want once for each life", name, n)
+				if n := f.asked("a", "/v1/models"); n != 2 {
+					t.Errorf("%s: the models were asked %d times, want once for each life", name, n)
 				}
 				if s := r.State(); s == nil || s.MaxModelLen != 2048 {
 					t.Errorf("%s: state = %+v", name, s)
@@ -383,6 +385,49 @@ func TestWatcherLogsHealth(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "ejected"); n != 1 {
 			t.Errorf("%d ejections in the log after Run returned, want 1", n)
+		}
+	})
+}
+
+// TestWatcherExpectsNames: one line when a name is missing, one when it is
+// there, none for a replica that serves all from the start.
+func TestWatcherExpectsNames(t *testing.T) {
+	const base, adapter = `{"id":"m","max_model_len":2048}`, `{"id":"sql","parent":"m"}`
+	synctest.Test(t, func(t *testing.T) {
+		f, pool, w := watch(t, "a", "b", "c")
+		var log bytes.Buffer
+		w.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		w.Expect = []string{"m", "sql"}
+		serve := func(name, models string) {
+			f.change(name, func(h *host) { h.models = `{"data":[` + models + `]}` })
+		}
+		serve("a", base+","+adapter)
+		serve("b", base)
+		serve("c", `{"id":"other\u001b[2J"}`)
+		run(t, w, wait(5*time.Minute), func() { serve("b", base+","+adapter) }, wait(5*time.Minute), func() {
+			if n := f.asked("a", "/v1/models"); n != 1 {
+				t.Errorf("a was asked %d times what it serves, want 1", n)
+			}
+			if s := pool.Replicas()[1].State(); !slices.Equal(s.Models, []string{"m", "sql"}) || s.MaxModelLen != 2048 {
+				t.Errorf("state of b = %+v, want both names and 2048 tokens", s)
+			}
+			f.change("b", func(h *host) { h.started = 2000 })
+			serve("b", base)
+		}, wait(time.Minute))
+		var got []string
+		for line := range strings.Lines(log.String()) {
+			_, line, _ = strings.Cut(line, " ")
+			got = append(got, strings.TrimSpace(line))
+		}
+		slices.Sort(got)
+		want := []string{
+			`level=INFO msg="replica serves all models" pool=p replica=b`,
+			`level=WARN msg="replica does not serve a model" pool=p replica=b missing=sql serves=m`,
+			`level=WARN msg="replica does not serve a model" pool=p replica=b missing=sql serves=m`,
+			`level=WARN msg="replica does not serve a model" pool=p replica=c missing="m, sql" serves=other[2J`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("log = %q, want %q", got, want)
 		}
 	})
 }
