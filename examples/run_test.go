@@ -58,7 +58,7 @@ func start(t *testing.T, bin string, args ...string) (lines *bufio.Scanner, stop
 	}
 }
 
-var curl = regexp.MustCompile(`^curl (?:-N )?(http://\S+) -H '([^:]+): ([^']+)'(?: -H 'Content-Type: application/json' -d '(.*)')?$`)
+var curl = regexp.MustCompile(`^curl -sS (?:-N )?(http://\S+) -H '([^:]+): ([^']+)'(?: -H 'Content-Type: application/json' -d '(.*)')?$`)
 
 // do sends what a printed curl line says.
 func do(t *testing.T, line string) (*http.Response, string) {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/expediterhq/expediter"
@@ -28,7 +29,7 @@ import (
 func main() {
 	addr := flag.String("addr", "127.0.0.1:8081", "address to listen on")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *addr); err != nil {
 		fmt.Fprintln(os.Stderr, "embed:", err)
@@ -62,7 +63,7 @@ func run(ctx context.Context, addr string) error {
 		_ = llm.Drain(grace) // streams end first, or are ended with an error event
 		_ = server.Shutdown(grace)
 	}()
-	fmt.Printf("curl -N http://%s/v1/chat/completions -H 'Cookie: session=ada:opensesame' -H 'Content-Type: application/json' -d '{\"model\":\"gpt-fast\",\"stream\":true,\"max_tokens\":16,\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n", l.Addr())
+	fmt.Printf("curl -sS -N http://%s/v1/chat/completions -H 'Cookie: session=ada:opensesame' -H 'Content-Type: application/json' -d '{\"model\":\"gpt-fast\",\"stream\":true,\"max_tokens\":16,\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n", l.Addr())
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

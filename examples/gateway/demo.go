@@ -172,12 +172,12 @@ func printDemo(addr, key string) {
 	}
 	fmt.Printf("expediter on http://%s in front of a simulated fleet: 2 x 70B, 3 x 8B, 2 x 8B with LoRA adapters.\n", addr)
 	fmt.Printf("The replicas time, cache and queue as vLLM on A100s would; the text they write is made up.\n\n")
-	fmt.Println(chat("curl -N", "gpt-fast", `"stream":true,`))
+	fmt.Println(chat("curl -sS -N", "gpt-fast", `"stream":true,`))
 	fmt.Println()
-	fmt.Println(chat("curl", "gpt-best", ""))
+	fmt.Println(chat("curl -sS", "gpt-best", ""))
 	fmt.Println()
-	fmt.Println(chat("curl", "legal", ""))
+	fmt.Println(chat("curl -sS", "legal", ""))
 	fmt.Println()
-	fmt.Printf("curl http://%s/v1/models -H 'Authorization: Bearer %s'\n\n", addr, key)
+	fmt.Printf("curl -sS http://%s/v1/models -H 'Authorization: Bearer %s'\n\n", addr, key)
 	fmt.Printf("Metrics: http://%s/metrics    Stop: Ctrl-C\n", addr)
 }

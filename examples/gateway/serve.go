@@ -56,21 +56,29 @@ func (s *server) run(l, admin net.Listener, stop <-chan os.Signal) error {
 	case sig := <-stop:
 		s.logger.Info("draining", "signal", sig.String(), "grace", s.grace)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.grace)
-	defer cancel()
+	ctx, expire := context.WithTimeoutCause(context.Background(), s.grace, errGraceOver)
+	defer expire()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		select {
 		case <-stop:
-			cancel()
+			cancel(errSecondSignal)
 		case <-ctx.Done():
 		}
 	}()
 	if err := s.handler.Drain(ctx); err != nil {
-		s.logger.Warn("ended requests that outlasted the grace period")
+		s.logger.Warn("ended the requests that still ran", "reason", err)
 	}
 	s.close()
 	return nil
 }
+
+// Why a drain ended before the requests did.
+var (
+	errGraceOver    = errors.New("the grace period is over")
+	errSecondSignal = errors.New("a second signal")
+)
 
 func (s *server) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

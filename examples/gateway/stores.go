@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -64,10 +65,11 @@ func (s *stores) close() {
 	for i := len(s.closers) - 1; i >= 0; i-- {
 		s.closers[i]()
 	}
+	s.closers = nil
 }
 
 // openStores connects to Redis, if the configuration names one, and opens the
-// sinks. close gives back what was opened, also after an error.
+// sinks. Without an answer from Redis it fails only under the policy closed. close gives back what was opened, also after an error.
 func openStores(ctx context.Context, c *config, m *metrics.Metrics, logger *slog.Logger) (*stores, error) {
 	s := &stores{quota: quota.NewMemory(quota.MemoryConfig{})}
 	if len(c.Redis.Addresses) > 0 {
@@ -89,10 +91,8 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metri
 	}
 	s.client = redisquota.Client(o)
 	s.closers = append(s.closers, func() { s.client.Close() })
-	reach, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	if err := s.client.Ping(reach).Err(); err != nil {
-		return fmt.Errorf("cannot reach Redis at %s: %w", strings.Join(c.Addresses, ", "), err)
+	if err := s.reachRedis(ctx, c, logger); err != nil {
+		return err
 	}
 	store, err := redisquota.New(s.client, redisquota.Config{Policy: policies[c.Policy], Share: c.Share, Prefix: c.Prefix})
 	if err != nil {
@@ -103,8 +103,35 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metri
 		st := store.Stats()
 		return metrics.QuotaState{Down: st.Down, Pending: st.Pending, Dropped: st.Dropped}
 	})
-	s.closers = append(s.closers, func() { store.Close() })
+	s.closers = append(s.closers, func() { store.Close() }, startWatch(store, c.Policy, logger))
 	return nil
+}
+
+// reachRedis asks Redis whether it is there. Under a policy that serves
+// without it, a Redis that is away is a warning; one that refuses the login
+// never is.
+func (s *stores) reachRedis(ctx context.Context, c *redisConfig, logger *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	err := s.client.Ping(ctx).Err()
+	if err == nil {
+		return nil
+	}
+	addresses := strings.Join(c.Addresses, ", ")
+	if policies[c.Policy] == redisquota.Closed || refusesLogin(err) {
+		return fmt.Errorf("cannot reach Redis at %s: %w", addresses, err)
+	}
+	logger.Warn("Redis does not answer; quotas are answered by the policy until it does", "policy", c.Policy, "addresses", addresses, "error", err)
+	return nil
+}
+
+func refusesLogin(err error) bool {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	return code == "WRONGPASS" || code == "NOAUTH" || code == "NOPERM"
 }
 
 // redisLogger sends what the Redis client has to say to the log.

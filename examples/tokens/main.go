@@ -28,7 +28,12 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+	err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	switch {
+	case err == nil:
+	case errors.Is(err, flag.ErrHelp): // the flags are printed already
+		os.Exit(2)
+	default:
 		fmt.Fprintln(os.Stderr, "tokens:", err)
 		os.Exit(1)
 	}
