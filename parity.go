@@ -39,7 +39,7 @@ func (y *parity) differs() bool {
 // on; where nothing has changed the comparison goes on as it is.
 func (h *Handler) compare(g *generation, p *pool) {
 	y := p.tasks.parity
-	of := compared{p.Tokenizer, p.Served, watched{p.Transport, p.APIKey, g.Parity}}
+	of := compared{p.Tokenizer, p.Served, watched{transport: p.Transport, apiKey: p.APIKey, interval: g.Parity}}
 	if y.of.same(of) {
 		return
 	}

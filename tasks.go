@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -28,10 +29,12 @@ type watched struct {
 	transport http.RoundTripper
 	apiKey    string
 	interval  time.Duration
+	expect    []string // names that the replicas should serve
 }
 
 func (w watched) same(o watched) bool {
-	return same(w.transport, o.transport) && w.apiKey == o.apiKey && w.interval == o.interval
+	return same(w.transport, o.transport) && w.apiKey == o.apiKey && w.interval == o.interval &&
+		slices.Equal(w.expect, o.expect)
 }
 
 // same compares two parts that a Config may bring, such as transports. Some
@@ -65,7 +68,7 @@ func (h *Handler) serve(g *generation, p *pool) {
 // watch reads the metrics of p's replicas as g says.
 func (h *Handler) watch(g *generation, p *pool) {
 	t := p.tasks
-	of := watched{p.Transport, p.APIKey, g.Scrape}
+	of := watched{p.Transport, p.APIKey, g.Scrape, g.names(p)}
 	if t.watched.same(of) {
 		return
 	}
@@ -81,9 +84,21 @@ func (h *Handler) watch(g *generation, p *pool) {
 	t.stopWatch = stop
 	w := &vllm.Watcher{
 		Pool: p.replicas, Interval: g.Scrape, HealthInterval: 2 * g.Scrape,
-		Transport: p.Transport, APIKey: p.APIKey, Logger: g.Logger,
+		Transport: p.Transport, APIKey: p.APIKey, Expect: of.expect, Logger: g.Logger,
 	}
 	h.tasks.Go(func() { w.Run(ctx) })
+}
+
+// names returns what the replicas of p should serve: the base model and the
+// adapters.
+func (g *generation) names(p *pool) []string {
+	names := []string{p.Served}
+	for _, m := range g.Models {
+		if m.Pool == p.Name && m.Adapter != "" && !slices.Contains(names, m.Adapter) {
+			names = append(names, m.Adapter)
+		}
+	}
+	return names
 }
 
 // idleCloser is what http.Transport offers to let idle connections go.
