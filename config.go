@@ -149,10 +149,11 @@ type Timeouts struct {
 }
 
 // Retry bounds second tries. A request is tried again only before its first
-// token.
+// token. The second try of requests that failed on one replica, while no other
+// is failing, is not counted by Ratio and Burst.
 type Retry struct {
 	Attempts int     // replicas tried for one request, the first included. If zero, 3
 	Ratio    float64 // second tries allowed per request, over all requests. If zero, 0.1
-	Burst    int     // second tries allowed on top, for the loss of a whole replica. If zero, 64
+	Burst    int     // second tries allowed on top. If zero, 64
 	Kills    int     // replicas a request may have killed before it is refused. If zero, 2
 }

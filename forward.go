@@ -238,5 +238,25 @@ func (q *request) again(err error) bool {
 	}
 	q.tried = append(q.tried, q.replica)
 	q.g.Logger.Warn("attempt failed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts, "error", err)
-	return q.rec.Attempts-q.stale < q.g.Retry.Attempts && q.ctx.Err() == nil && q.h.retries.spend()
+	return q.rec.Attempts-q.stale < q.g.Retry.Attempts && q.ctx.Err() == nil && (q.alone(now) || q.h.retries.spend())
+}
+
+// alone reports whether the first replica tried has failed the request while
+// no other is failing: however many requests were lost with it, each may be
+// tried once more without using up what is meant for an outage of the fleet.
+func (q *request) alone(now time.Time) bool {
+	if len(q.tried) > 1 {
+		return false
+	}
+	well := 0
+	for _, r := range q.pool.replicas.Replicas() {
+		if r == q.replica || !r.Routable(now) {
+			continue
+		}
+		if n, _ := r.Failures(); n > 0 {
+			return false
+		}
+		well++
+	}
+	return well > 0
 }
