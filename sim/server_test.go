@@ -354,7 +354,7 @@ func TestRolePerChoice(t *testing.T) {
 // A completion's prompt has special tokens that text alone has not.
 func TestTokenizePrompt(t *testing.T) {
 	word := func(dst []uint32, text string) []uint32 {
-		for range strings.Fields(text) {
+		for range strings.FieldsSeq(text) {
 			dst = append(dst, 7)
 		}
 		return dst
