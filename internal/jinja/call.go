@@ -235,6 +235,9 @@ func (x *callExpr) runMacro(st *state, m *macro) error {
 	if st.calls++; st.calls > maxCalls {
 		return errDeep
 	}
+	if err := st.buildFrame(m.info.fn); err != nil {
+		return err
+	}
 	outer := st.frame
 	f, mark := st.push(m.info.fn, m.frame)
 	err := m.info.run(st, f, outer, x.args.pos)
@@ -274,6 +277,9 @@ func (m *macroInfo) run(st *state, f, outer *frame, pos []expr) error {
 func (st *state) callMacro(m *macro, a args) error {
 	if st.calls++; st.calls > maxCalls {
 		return errDeep
+	}
+	if err := st.buildFrame(m.info.fn); err != nil {
+		return err
 	}
 	outer := st.frame
 	f, mark := st.push(m.info.fn, m.frame)
@@ -353,6 +359,9 @@ func (m *macroInfo) bindRest(st *state, a args, left []kwVal) error {
 			d.Set(k.name, k.v)
 		}
 		slots[m.kwargs] = FromDict(d)
+		if err := st.build(objectSize + 2*valueSize*d.Len()); err != nil {
+			return err
+		}
 	case len(left) > 0:
 		return typeErr("macro %s takes no keyword argument %s", reprString(m.name), reprString(left[0].name))
 	}
@@ -360,6 +369,9 @@ func (m *macroInfo) bindRest(st *state, a args, left []kwVal) error {
 	case m.varargs >= 0:
 		var rest []Value
 		if len(a.pos) > len(m.params) {
+			if err := st.build(valueSize * len(a.pos)); err != nil {
+				return err
+			}
 			rest = st.mem.values(len(a.pos) - len(m.params))
 			copy(rest, a.pos[len(m.params):])
 		}

@@ -46,7 +46,7 @@ func (x *dictExpr) eval(st *state) (Value, error) {
 		}
 		m.set(k, v)
 	}
-	return FromDict(m), st.build(2 * valueSize * len(m.entries))
+	return FromDict(m), st.build(objectSize + 2*valueSize*len(m.entries))
 }
 
 func (x *attrExpr) eval(st *state) (Value, error) {

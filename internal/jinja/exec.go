@@ -72,6 +72,9 @@ func (s *filterStmt) exec(st *state) error {
 }
 
 func (s *withStmt) exec(st *state) error {
+	if err := st.build(valueSize * len(s.values)); err != nil {
+		return at(err, s.line)
+	}
 	vals := st.mem.values(len(s.values))
 	for i, x := range s.values {
 		v, err := x.eval(st)

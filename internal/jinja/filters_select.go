@@ -7,7 +7,7 @@ func filterMap(st *state, x Value, a args) (Value, error) {
 		return x, err
 	}
 	if !truth(x) {
-		return st.mem.list(Generator, nil), nil
+		return st.mem.list(Generator, nil), st.build(objectSize)
 	}
 	items, err := st.itemsOf(x)
 	if err != nil {
@@ -19,7 +19,7 @@ func filterMap(st *state, x Value, a args) (Value, error) {
 			return x, err
 		}
 	}
-	return st.mem.list(Generator, out), st.build(valueSize * len(out))
+	return st.mem.list(Generator, out), st.build(objectSize + valueSize*len(out))
 }
 
 func mapper(st *state, a args) (getter, error) {
@@ -65,7 +65,7 @@ func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
 		a.pos = a.pos[1:]
 	}
 	if !truth(x) {
-		return st.mem.list(Generator, nil), nil
+		return st.mem.list(Generator, nil), st.build(objectSize)
 	}
 	items, err := st.itemsOf(x)
 	if err != nil {
@@ -85,5 +85,5 @@ func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
 			out = append(out, v)
 		}
 	}
-	return st.mem.list(Generator, out), st.build(valueSize * len(out))
+	return st.mem.list(Generator, out), st.build(objectSize + valueSize*len(out))
 }

@@ -89,13 +89,13 @@ func filterList(st *state, x Value, _ args) (Value, error) {
 	if err != nil {
 		return x, err
 	}
-	return st.mem.list(List, items), nil
+	return st.mem.list(List, items), st.build(objectSize)
 }
 
 func filterItems(st *state, x Value, _ args) (Value, error) {
 	switch x.kind {
 	case Undefined, Missing:
-		return st.mem.list(Generator, nil), nil
+		return st.mem.list(Generator, nil), st.build(objectSize)
 	case Dict:
 		items, err := pairs(st, x.Map())
 		return st.mem.list(Generator, items), err
@@ -106,7 +106,7 @@ func filterItems(st *state, x Value, _ args) (Value, error) {
 // pairs returns the entries of a dict as tuples.
 func pairs(st *state, m *Map) ([]Value, error) {
 	n := m.Len()
-	if err := st.build(n * (3*valueSize + 40)); err != nil {
+	if err := st.build(objectSize + n*(3*valueSize+objectSize)); err != nil {
 		return nil, err
 	}
 	out := st.mem.values(n)
@@ -228,7 +228,7 @@ func filterBatch(st *state, x Value, a args) (Value, error) {
 		}
 		out = append(out, v)
 	}
-	return st.mem.list(Generator, out), nil
+	return st.mem.list(Generator, out), st.build(objectSize)
 }
 
 func filterSlice(st *state, x Value, a args) (Value, error) {
@@ -263,5 +263,5 @@ func filterSlice(st *state, x Value, a args) (Value, error) {
 		}
 		out = append(out, v)
 	}
-	return st.mem.list(Generator, out), nil
+	return st.mem.list(Generator, out), st.build(objectSize)
 }

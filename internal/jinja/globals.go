@@ -38,7 +38,7 @@ func newMap(st *state, name string, a args) (*Map, error) {
 	for _, k := range a.kw {
 		m.Set(k.name, k.v)
 	}
-	return m, st.build(2 * valueSize * m.Len())
+	return m, st.build(objectSize + 2*valueSize*m.Len())
 }
 
 // update adds the entries of a dict, or of an iterable of pairs.
@@ -133,7 +133,7 @@ func globalRange(st *state, a args) (Value, error) {
 	if r.n > maxRange {
 		return Value{}, errf(KindOverflow, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", maxRange)
 	}
-	return st.mem.rng(r), nil
+	return st.mem.rng(r), st.build(objectSize)
 }
 
 func globalRaise(st *state, a args) (Value, error) {

@@ -17,6 +17,8 @@ const (
 	maxDepth     = 500     // nesting of a value that is compared or printed
 	maxKey       = 1000    // values inside a tuple that is a dict key
 	valueSize    = 24      // bytes of a Value, for Limits.Build
+	objectSize   = 64      // bytes of a list, dict, range or namespace without what is in it
+	loopSize     = 192     // bytes of a loop
 )
 
 func (l Limits) withDefaults() Limits {
@@ -56,9 +58,17 @@ func (st *state) build(n int) error {
 	return st.spend(n >> 6)
 }
 
+// buildFrame counts the memory of a frame that lasts until the render ends.
+func (st *state) buildFrame(fn *fnInfo) error {
+	if !fn.escapes {
+		return nil
+	}
+	return st.build(objectSize + valueSize*fn.slots)
+}
+
 // list makes a list value, counting its memory.
 func (st *state) list(items []Value) (Value, error) {
-	return st.mem.list(List, items), st.build(valueSize * len(items))
+	return st.mem.list(List, items), st.build(objectSize + valueSize*len(items))
 }
 
 // str makes a str value, counting its memory.

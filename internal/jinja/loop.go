@@ -27,6 +27,9 @@ func (s *forStmt) recurse(st *state, v Value, depth int, parent *frame) error {
 	if st.calls++; st.calls > maxCalls {
 		return errDeep
 	}
+	if err := st.buildFrame(s.fn); err != nil {
+		return err
+	}
 	outer := st.frame
 	f, mark := st.push(s.fn, parent)
 	err := s.run(st, v, depth, parent)
@@ -50,6 +53,9 @@ func (s *forStmt) run(st *state, v Value, depth int, parent *frame) error {
 	if s.usesLoop {
 		items, err := it.rest(st)
 		if err != nil {
+			return err
+		}
+		if err := st.build(loopSize); err != nil {
 			return err
 		}
 		loop = st.mem.loop()

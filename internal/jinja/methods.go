@@ -50,7 +50,7 @@ func dictMethod(st *state, self Value, name string, a args) (Value, error) {
 	if len(a.pos)+len(a.kw) > 0 && name != "fromkeys" {
 		return self, typeErr("dict.%s() takes no arguments (%d given)", name, len(a.pos)+len(a.kw))
 	}
-	if err := st.build(valueSize * m.Len()); err != nil {
+	if err := st.build(objectSize + valueSize*m.Len()); err != nil {
 		return self, err
 	}
 	switch name {

@@ -31,11 +31,11 @@ func slice(st *state, v, lo, hi, step Value) (Value, error) {
 		return sliceString(st, v, from, by, count)
 	case Range:
 		r := (*rng)(v.ptr)
-		return st.mem.rng(rng{r.start + int64(from)*r.step, r.start + int64(to)*r.step, r.step * int64(by), int64(count)}), nil
+		return st.mem.rng(rng{r.start + int64(from)*r.step, r.start + int64(to)*r.step, r.step * int64(by), int64(count)}), st.build(objectSize)
 	}
 	items := v.Items()
 	if by == 1 { // lists never change, so they can share memory
-		return st.mem.list(v.kind, items[from:from+count:from+count]), st.spend(1)
+		return st.mem.list(v.kind, items[from:from+count:from+count]), st.build(objectSize)
 	}
 	out := st.mem.values(count)
 	for i := range out {
