@@ -4,12 +4,15 @@ package examples_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,14 +122,51 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// TestCustomScorer: long prompts of the same key spread over both replicas,
-// but the first goes to the steady one.
+// TestHelp: -h prints the flags and no error.
+func TestHelp(t *testing.T) {
+	for _, name := range []string{"gateway", "tokens"} {
+		out, err := exec.Command(build(t, name), "-h").CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 {
+			t.Errorf("%s -h ended with %v, want status 2", name, err)
+		}
+		if text := string(out); !strings.HasPrefix(text, "Usage of "+name+":") || strings.Contains(text, "help requested") {
+			t.Errorf("%s -h printed %s", name, text)
+		}
+	}
+}
+
+var verdict = regexp.MustCompile(`^prompt of +(\d+) tokens:  steady ([\d.]+) \+ ([\d.]+) tax  cheap ([\d.]+) \+ ([\d.]+) tax  -> (steady|cheap)$`)
+
+// TestCustomScorer: only the cheap replica is taxed, by the length of the
+// request; a short prompt goes there, a long one to the steady replica
+// although that is busy, and each to the one that costs less.
 func TestCustomScorer(t *testing.T) {
 	out, err := exec.Command(build(t, "customscorer")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); len(lines) != 6 || !strings.Contains(lines[0], "-> steady") {
-		t.Errorf("output = %s", out)
+	went := ""
+	for line := range strings.Lines(string(out)) {
+		m := verdict.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		var n [6]float64 // the numbers, by their place in the line
+		for i := 1; i <= 5; i++ {
+			if n[i], err = strconv.ParseFloat(m[i], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n[3] != 0 || math.Abs(n[5]-(n[1]+200)*100e-6) > 0.0006 {
+			t.Errorf("%s: wrong tax", line)
+		}
+		if cheap := n[4]+n[5] < n[2]; cheap != (m[6] == "cheap") {
+			t.Errorf("%s: not the one that costs less", line)
+		}
+		went += m[6][:1]
+	}
+	if len(went) != 6 || strings.Trim(went, "c") == "" || strings.Trim(strings.TrimLeft(went, "c"), "s") != "" || went[0] != 'c' {
+		t.Errorf("six prompts of growing length went %q, want short ones to c and long ones to s\n%s", went, out)
 	}
 }

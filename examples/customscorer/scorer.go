@@ -48,15 +48,28 @@ func run() error {
 			return err
 		}
 	}
-	rt := router.New(router.Config{Scorers: append(router.Default(), spotTax{perToken: 20e-6})})
+	// Scorers replaces the default rule, so that the rule goes beside it.
+	rt := router.New(router.Config{Scorers: append(router.Default(), spotTax{perToken: 100e-6})})
+	busy, err := rt.Pick(&router.Request{Prompt: 1500, Output: 200}, pool.Replicas()[:1])
+	if err != nil {
+		return err
+	}
+	defer busy.Lease.Release()
+	fmt.Println("one prompt of 1500 tokens is under way on steady; costs in seconds of delay")
 	for i := range 6 {
 		trace := new(router.Trace)
-		req := router.Request{Key: uint64(i), Prompt: 1000 * (i + 1), Output: 200, Trace: trace}
+		req := router.Request{Key: uint64(i), Prompt: 500 * (i + 1), Output: 200, Trace: trace}
 		d, err := rt.Pick(&req, pool.Replicas())
 		if err != nil {
 			return err
 		}
-		fmt.Printf("prompt of %5d tokens -> %-6s at %.3f s of delay\n", req.Prompt, d.Replica.Name(), d.Cost)
+		d.Lease.Release() // the answer came, and the next prompt meets the same fleet
+		fmt.Printf("prompt of %4d tokens:", req.Prompt)
+		for _, v := range trace.Replicas {
+			tax := v.Costs[len(v.Costs)-1]
+			fmt.Printf("  %s %.3f + %.3f tax", v.Replica.Name(), v.Cost-tax, tax)
+		}
+		fmt.Printf("  -> %s\n", d.Replica.Name())
 	}
 	return nil
 }
