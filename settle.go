@@ -206,6 +206,7 @@ func (q *request) refuser(e *openai.Error) Party {
 // finish gives back whatever the request still holds and hands over its
 // record. It runs last, on every path, also after a panic.
 func (q *request) finish() {
+	defer q.h.flight.leave(q) // last of all: whoever drains may close the sink right after
 	if p := recover(); p != nil {
 		q.contain(p)
 	}
@@ -214,7 +215,6 @@ func (q *request) finish() {
 	if q.stream != nil {
 		q.stream.Close()
 	}
-	q.h.flight.leave(q)
 	if q.heldBytes > 0 {
 		q.h.bodies.give(q.tenant.ID, q.heldBytes)
 	}
