@@ -200,6 +200,59 @@ func head(g faultbench.Got) string {
 	return b.String()
 }
 
+// TestF2LossOfAReplica: of two replicas with many requests on each one goes
+// down; nobody notices but the other.
+func TestF2LossOfAReplica(t *testing.T) {
+	const requests = 400
+	release := make(chan struct{})
+	h := faultbench.Open(t, faultbench.Options{Replicas: 2, Unseen: true, Respond: func(g *faultbench.Got) faultbench.Script {
+		<-release
+		return faultbench.Speak(g).Script()
+	}})
+	var wg sync.WaitGroup
+	for i := range requests {
+		wg.Go(func() {
+			if a := h.Do(context.Background(), faultbench.Request{Stream: i%2 == 0, MaxTokens: 3}); !a.OK() {
+				t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
+			}
+		})
+	}
+	h.Eventually("all at the replicas", func() bool { return h.Ledger.Len() == requests })
+	if n := h.Replicas[0].Running(); n < requests/4 {
+		t.Fatalf("%d requests on the replica that goes down: the test is too weak", n)
+	}
+	h.Replicas[0].Kill()
+	h.Eventually("all at the other", func() bool { return h.Replicas[1].Running() == requests || t.Failed() })
+	close(release)
+	wg.Wait()
+}
+
+// TestOutageIsNotAmplified: when the whole fleet fails, second tries stay
+// within their budget.
+func TestOutageIsNotAmplified(t *testing.T) {
+	const requests, together = 800, 16
+	h := faultbench.Open(t, faultbench.Options{Replicas: 4, Respond: func(*faultbench.Got) faultbench.Script {
+		return faultbench.JSON(500, []byte("{}"), 0)
+	}})
+	var wg sync.WaitGroup
+	for range together {
+		wg.Go(func() {
+			for range requests / together {
+				if a := h.Do(context.Background(), faultbench.Request{MaxTokens: 3}); a.Status < 500 {
+					t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	const budget = requests/10 + 64
+	if n := h.Ledger.Len(); n > requests+budget+2*together {
+		t.Errorf("%d executions of %d requests, want at most %d more", n, requests, budget)
+	} else {
+		t.Logf("%d executions of %d requests", n, requests)
+	}
+}
+
 // TestF3RoleOnly: a role chunk is no token: another replica takes over and
 // the client sees one role chunk and one id.
 func TestF3RoleOnly(t *testing.T) {

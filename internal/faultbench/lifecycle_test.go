@@ -27,19 +27,23 @@ func TestQ1Drain(t *testing.T) {
 		s.Pace = 20 * time.Millisecond
 		return s.Script()
 	}})
-	var complete, cut atomic.Int32
+	var started, complete, cut atomic.Int32
 	var wg sync.WaitGroup
 	for i := range streams {
-		tokens := 5
+		tokens := 25
 		if i%3 == 0 {
-			tokens = 5000
+			tokens = 2000
 		}
 		wg.Go(func() {
-			a := h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: tokens})
+			a := h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: tokens, OnEvent: func(n int, _ string) {
+				if n == 2 {
+					started.Add(1)
+				}
+			}})
 			switch {
-			case tokens == 5 && a.OK():
+			case tokens == 25 && a.OK():
 				complete.Add(1)
-			case tokens == 5000 && a.Err != nil && a.Code == "shutting_down":
+			case tokens == 2000 && a.Err != nil && a.Code == "shutting_down":
 				cut.Add(1)
 			default:
 				t.Errorf("a stream of %d: %v, error %q, %d deltas", tokens, a.Err, a.Error, a.Deltas)
@@ -51,7 +55,7 @@ func TestQ1Drain(t *testing.T) {
 	})
 	drained := make(chan error, 1)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		drained <- h.Handler.Drain(ctx)
 	}()

@@ -57,8 +57,9 @@ func TestF8SDKRetries(t *testing.T) {
 	}
 	a, n := sdk(t, h, faultbench.Request{MaxTokens: 380})
 	after, err := strconv.Atoi(a.Header.Get("Retry-After"))
-	// About 407 of 500 are gone and some 393 are asked for: 30 s at 10 a second.
-	if a.Status != 429 || n != 3 || err != nil || after < 27 || after > 32 {
+	// About 407 of 500 are gone and some 393 are asked for: 30 s at 10 a
+	// second, and up to a quarter more, so that not all return at once.
+	if a.Status != 429 || n != 3 || err != nil || after < 28 || after > 40 {
 		t.Errorf("quota used up: status %d after %d requests, Retry-After %q, want about 30", a.Status, n, a.Header.Get("Retry-After"))
 	}
 }
