@@ -44,7 +44,82 @@ func randomSequence(rnd *rand.Rand, size, id int) *sim.Sequence {
 }
 
 // account is what is known about one sequence from outside.
-type account struct{ tokens, ends int }
+type account struct {
+	tokens, ends int
+	prefill      int  // prompt tokens computed before the first token
+	preempted    bool // before the first token
+}
+
+// watched is an engine under random load with aborts, seen from outside.
+type watched struct {
+	t     *testing.T
+	seed  uint64
+	rnd   *rand.Rand
+	e     *sim.Engine
+	books map[*sim.Sequence]*account
+	live  []*sim.Sequence
+}
+
+func (w *watched) submit() {
+	s := randomSequence(w.rnd, w.e.BlockSize(), len(w.books))
+	switch err := w.e.Submit(s); {
+	case err == nil:
+		w.books[s] = &account{}
+		w.live = append(w.live, s)
+	case !errors.Is(err, sim.ErrTooLong):
+		w.t.Fatalf("seed %d: %v", w.seed, err)
+	}
+}
+
+func (w *watched) abort() {
+	if len(w.live) > 0 && w.rnd.IntN(6) == 0 {
+		s := w.live[w.rnd.IntN(len(w.live))]
+		if w.books[s].ends == 0 && w.e.Abort(s) {
+			w.books[s].ends++
+		}
+	}
+}
+
+// begun notes what a step computes.
+func (w *watched) begun() {
+	sum := 0
+	running := map[*sim.Sequence]bool{}
+	for _, s := range w.e.Running() {
+		sum += s.Scheduled()
+		running[s] = true
+		if b := w.books[s]; b.tokens == 0 {
+			b.prefill += s.Scheduled()
+		}
+	}
+	if sum > w.e.Profile().MaxBatchedTokens || len(w.e.Running()) > w.e.Profile().MaxSeqs {
+		w.t.Fatalf("seed %d: step of %d tokens with %d running", w.seed, sum, len(w.e.Running()))
+	}
+	for _, s := range w.live {
+		if b := w.books[s]; b.prefill > 0 && b.tokens == 0 && !running[s] {
+			b.preempted = true
+		}
+	}
+}
+
+// ended notes what one sequence got from a step.
+func (w *watched) ended(o sim.Output) {
+	b := w.books[o.Seq]
+	if o.Reason != sim.Aborted {
+		b.tokens++
+	}
+	if o.First && !b.preempted && b.prefill+o.Seq.Cached != o.Seq.Prompt {
+		w.t.Fatalf("seed %d: prompt of %d tokens, %d cached, %d computed", w.seed, o.Seq.Prompt, o.Seq.Cached, b.prefill)
+	}
+	if o.First != (b.tokens == 1 && o.Reason != sim.Aborted) {
+		w.t.Fatalf("seed %d: First = %v at token %d", w.seed, o.First, b.tokens)
+	}
+	if o.Reason != "" {
+		b.ends++
+	}
+	if (o.Reason == sim.Stopped || o.Reason == sim.Length) && b.tokens != o.Seq.Output {
+		w.t.Fatalf("seed %d: %d tokens of %d", w.seed, b.tokens, o.Seq.Output)
+	}
+}
 
 // Under random load with aborts nothing is lost: every sequence ends once, with
 // all its tokens or by its abort, prompt tokens are cached or computed, the
@@ -60,62 +135,25 @@ func TestEngineConserves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		books := map[*sim.Sequence]*account{}
-		var live []*sim.Sequence
-		accepted := 0
+		w := &watched{t: t, seed: seed, rnd: rnd, e: e, books: map[*sim.Sequence]*account{}}
 		for step := 0; step < 400 || !e.Idle(); step++ {
 			if step > 20000 {
 				t.Fatalf("seed %d: the engine does not finish: %+v", seed, e.Stats())
 			}
 			for step < 400 && rnd.IntN(3) == 0 {
-				s := randomSequence(rnd, e.BlockSize(), len(books))
-				if err := e.Submit(s); err != nil {
-					if !errors.Is(err, sim.ErrTooLong) {
-						t.Fatalf("seed %d: %v", seed, err)
-					}
-					continue
-				}
-				books[s] = &account{}
-				live = append(live, s)
-				accepted++
+				w.submit()
 			}
-			abort := func() {
-				if len(live) > 0 && rnd.IntN(6) == 0 {
-					s := live[rnd.IntN(len(live))]
-					if books[s].ends == 0 && e.Abort(s) {
-						books[s].ends++
-					}
-				}
-			}
-			abort()
+			w.abort()
 			if _, ok := e.Begin(); !ok {
 				continue
 			}
-			sum := 0
-			for _, s := range e.Running() {
-				sum += s.Scheduled()
-			}
-			if sum > e.Profile().MaxBatchedTokens || len(e.Running()) > e.Profile().MaxSeqs {
-				t.Fatalf("seed %d: step of %d tokens with %d running", seed, sum, len(e.Running()))
-			}
-			abort()
+			w.begun()
+			w.abort()
 			for _, o := range e.End() {
-				b := books[o.Seq]
-				if o.Reason != sim.Aborted {
-					b.tokens++
-				}
-				if o.First != (b.tokens == 1 && o.Reason != sim.Aborted) {
-					t.Fatalf("seed %d: First = %v at token %d", seed, o.First, b.tokens)
-				}
-				if o.Reason != "" {
-					b.ends++
-				}
-				if (o.Reason == sim.Stopped || o.Reason == sim.Length) && b.tokens != o.Seq.Output {
-					t.Fatalf("seed %d: %d tokens of %d", seed, b.tokens, o.Seq.Output)
-				}
+				w.ended(o)
 			}
 		}
-		checkBooks(t, seed, e.Stats(), books, stored-removed)
+		checkBooks(t, seed, e.Stats(), w.books, stored-removed)
 	}
 }
 

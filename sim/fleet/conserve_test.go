@@ -142,6 +142,10 @@ func checkRest(t *testing.T, seed uint64, w *world, r *Report) {
 			t.Errorf("seed %d: replica %d at rest: %+v, %d flights", seed, n.id, st, len(n.on))
 		}
 	}
+	// What was answered was computed or found, whatever else was lost on the way.
+	if e := r.Engines; e.Prefill+e.Cached < e.Prompt || int(e.Prompt) < r.InputTokens || int(e.Generated) < r.OutputTokens {
+		t.Errorf("seed %d: %d tokens in, %d out of what finished; engines %+v", seed, r.InputTokens, r.OutputTokens, e)
+	}
 	if e := r.Engines; e.Preemptions == 0 && e.Abort == 0 && r.Retried == 0 && r.Truncated == 0 && r.Failed == 0 {
 		if e.Prefill+e.Cached != e.Prompt || int(e.Prompt) != r.InputTokens || int(e.Generated) != r.OutputTokens {
 			t.Errorf("seed %d: %d tokens in, %d out; engines %+v", seed, r.InputTokens, r.OutputTokens, e)
