@@ -41,7 +41,7 @@ func ExampleParsePools() {
 	_, err := registry.ParsePools([]byte(`{"pools": [{"name": "a", "headroom": 1.5, "replicas": [{"name": "x", "url": "ftp://x"}]}]}`))
 	fmt.Println(err)
 	// Output:
-	// registry: pool "a": headroom: expected a share below 1, got 1.5
+	// registry: pool "a": headroom: expected a share from 0 to below 1, or -1 for none, got 1.5
 	// registry: pool "a": replica "x": url: expected scheme http or https
 }
 

@@ -54,16 +54,25 @@ func NewDNS(pool *Pool, cfg DNSConfig) (*DNS, error) {
 	if cfg.Port < 1 || cfg.Port > 65535 {
 		errs = append(errs, fmt.Errorf("registry: dns: port: expected 1 to 65535, got %d", cfg.Port))
 	}
+	if cfg.Interval < 0 {
+		errs = append(errs, fmt.Errorf("registry: dns: interval: expected 0 or more, got %v", cfg.Interval))
+	}
+	if cfg.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("registry: dns: timeout: expected 0 or more, got %v", cfg.Timeout))
+	}
+	if cfg.Misses < 0 {
+		errs = append(errs, fmt.Errorf("registry: dns: misses: expected 0 or more, got %d", cfg.Misses))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if cfg.Interval <= 0 {
+	if cfg.Interval == 0 {
 		cfg.Interval = 5 * time.Second
 	}
-	if cfg.Timeout <= 0 {
+	if cfg.Timeout == 0 {
 		cfg.Timeout = 2 * time.Second
 	}
-	if cfg.Misses <= 0 {
+	if cfg.Misses == 0 {
 		cfg.Misses = 3
 	}
 	if cfg.Resolver == nil {
@@ -119,6 +128,9 @@ func (d *DNS) follow(addrs []netip.Addr) error {
 		}
 		host := net.JoinHostPort(a.String(), strconv.Itoa(d.cfg.Port))
 		r, err := d.pool.Add(ReplicaConfig{Name: host, URL: "http://" + host, Zone: d.cfg.Zone})
+		if errors.Is(err, errAddressTaken) {
+			continue // by a member that was added otherwise
+		}
 		if err != nil {
 			errs = append(errs, err)
 			continue

@@ -48,7 +48,10 @@ func (n *names) LookupNetIP(ctx context.Context, network, host string) ([]netip.
 
 func TestDNSFollowsTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, 1, registry.PoolConfig{})
+		p := newPool(t, 0, registry.PoolConfig{})
+		if _, err := p.Add(registry.ReplicaConfig{Name: "by hand", URL: "http://10.0.0.7:8000"}); err != nil {
+			t.Fatal(err)
+		}
 		res := &names{}
 		var errs atomic.Int64
 		d, err := registry.NewDNS(p, registry.DNSConfig{
@@ -73,7 +76,7 @@ func TestDNSFollowsTheName(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		res.addrs = []string{"10.0.0.1", "10.0.0.1", "::ffff:10.0.0.2", "fd00::1", "169.254.169.254", "127.0.0.1"}
+		res.addrs = []string{"10.0.0.1", "10.0.0.1", "10.0.0.7", "::ffff:10.0.0.2", "fd00::1", "169.254.169.254", "127.0.0.1"}
 		go func() { ended <- d.Run(ctx) }()
 		synctest.Wait()
 		all := []string{"http://10.0.0.1:8000", "http://10.0.0.2:8000", "http://[fd00::1]:8000"}
@@ -103,6 +106,9 @@ func TestDNSFollowsTheName(t *testing.T) {
 		next(nil, false, "10.0.0.2", "10.0.0.9")
 		next(nil, false, "10.0.0.2", "10.0.0.9")
 		check("gone for good", 4, all[1], "http://10.0.0.9:8000")
+		if p.Replicas()[0].Name() != "by hand" {
+			t.Error("the replica added by hand was removed")
+		}
 		if !slices.Contains(p.Replicas(), kept) || kept.Zone() != "a" {
 			t.Error("the replica that stayed is another")
 		}

@@ -46,7 +46,7 @@ func (c EjectConfig) validate(pool string) error {
 	bad(c.Failures >= 0, "failures: expected 0 or more", c.Failures)
 	bad(c.Misses >= 0, "misses: expected 0 or more", c.Misses)
 	bad(c.Pause >= 0, "pause: expected 0 or more", c.Pause)
-	bad(c.MaxPause == 0 || c.MaxPause >= c.Pause, "max pause: expected at least the pause", c.MaxPause)
+	bad(c.MaxPause == 0 || c.MaxPause >= max(c.Pause, 0), "max pause: expected at least the pause", c.MaxPause)
 	bad(c.Dwell >= 0, "dwell: expected 0 or more", c.Dwell)
 	bad(c.Frozen >= 0, "frozen: expected 0 or more", c.Frozen)
 	return errors.Join(errs...)

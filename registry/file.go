@@ -35,7 +35,10 @@ type File struct {
 
 // OpenFile reads the file and returns its registry.
 func OpenFile(cfg FileConfig) (*File, error) {
-	if cfg.Interval <= 0 {
+	if cfg.Interval < 0 {
+		return nil, fmt.Errorf("registry: file: interval: expected 0 or more, got %v", cfg.Interval)
+	}
+	if cfg.Interval == 0 {
 		cfg.Interval = 2 * time.Second
 	}
 	data, err := readFile(cfg.Path)

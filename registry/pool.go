@@ -3,16 +3,19 @@ package registry
 import (
 	"errors"
 	"fmt"
-	"math"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
+// NoHeadroom is the PoolConfig.Headroom that lets claims fill a KV cache.
+const NoHeadroom = -1.0
+
 // PoolConfig says how a pool is called and what is assumed of its replicas.
 type PoolConfig struct {
 	Name        string        // must be set
-	Headroom    float64       // share of each KV cache that stays free. If zero, 0.15; below zero, none
+	Headroom    float64       // share of each KV cache that stays free. If zero, 0.15; NoHeadroom for none
 	KVTokens    int           // KV capacity in tokens assumed until reported. If zero, unlimited until reported
 	BlockSize   int           // tokens per KV block assumed until reported. If zero, 16
 	StaleAfter  time.Duration // age at which a report is no longer used. If zero, 5 s
@@ -58,7 +61,7 @@ func (c PoolConfig) validate() error {
 		}
 	}
 	bad(c.Name != "", "name: expected a name")
-	bad(c.Headroom < 1 && !math.IsNaN(c.Headroom), "headroom: expected a share below 1, got %v", c.Headroom)
+	bad(c.Headroom >= 0 && c.Headroom < 1 || c.Headroom == NoHeadroom, "headroom: expected a share from 0 to below 1, or %v for none, got %v", NoHeadroom, c.Headroom)
 	bad(c.KVTokens >= 0, "kv tokens: expected 0 or more, got %d", c.KVTokens)
 	bad(c.BlockSize >= 0, "block size: expected 0 or more, got %d", c.BlockSize)
 	bad(c.StaleAfter >= 0, "stale after: expected 0 or more, got %v", c.StaleAfter)
@@ -127,23 +130,39 @@ func (p *Pool) Replicas() []*Replica { return *p.replicas.Load() }
 func (p *Pool) Slots() int { return int(p.slots.Load()) }
 
 // Add makes a replica a member, in the lowest free slot. The error names
-// every mistake in cfg; a name that is taken is one.
+// every mistake in cfg; a name or an address that a member has is one.
 func (p *Pool) Add(cfg ReplicaConfig) (*Replica, error) {
-	if err := cfg.validate(); err != nil {
+	target, err := cfg.complete()
+	if err != nil {
 		return nil, fmt.Errorf("registry: pool %q: %w", p.name, err)
 	}
+	r, err := p.join(cfg, target)
+	if err != nil {
+		return nil, err
+	}
+	p.changed()
+	return r, nil
+}
+
+var errAddressTaken = errors.New("is taken")
+
+func (p *Pool) join(cfg ReplicaConfig, target *url.URL) (*Replica, error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	old := p.Replicas()
+	var errs []error
 	for _, r := range old {
-		if r.name == cfg.Name {
-			p.mu.Unlock()
-			return nil, fmt.Errorf("registry: pool %q: replica %q: name is taken", p.name, cfg.Name)
+		if sameAddress(r.target, target) {
+			errs = append(errs, fmt.Errorf("registry: pool %q: replica %q: url: %w by replica %q", p.name, cfg.Name, errAddressTaken, r.name))
+		} else if r.name == cfg.Name {
+			errs = append(errs, fmt.Errorf("registry: pool %q: replica %q: name is taken", p.name, cfg.Name))
 		}
 	}
-	r := p.newReplica(cfg, freeSlot(old))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	r := p.newReplica(cfg, target, freeSlot(old))
 	p.storeLocked(append(old[:len(old):len(old)], r))
-	p.mu.Unlock()
-	p.changed()
 	return r, nil
 }
 

@@ -1,6 +1,8 @@
 package registry_test
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +19,24 @@ func TestReplicaConfigIsChecked(t *testing.T) {
 		{registry.ReplicaConfig{URL: "https://gpu-1.example:8443/base"}, ""},
 		{registry.ReplicaConfig{Name: "a", URL: "http://[::1]:8000", Weight: 2}, ""},
 		{registry.ReplicaConfig{Name: "a"}, "scheme http or https"},
-		{registry.ReplicaConfig{Name: "a", URL: "10.0.0.1:8000"}, "does not parse"},
+		{registry.ReplicaConfig{Name: "a", URL: "10.0.0.1:8000"}, "got none"},
+		{registry.ReplicaConfig{URL: "gpu-1:8000"}, `replica "gpu-1:8000": url: expected scheme http or https, as in http://host:port, got none`},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu 1:8000"}, "character that no host may have"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:8000\n"}, "line break"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:80a"}, "port that is not a number"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1/%zz"}, "hexadecimal"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://[::1"}, "not an address"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:"}, "port from 1 to 65535"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:0"}, "port from 1 to 65535"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:65536"}, "port from 1 to 65535"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://user:secret@gpu-1:8o"}, "port that is not a number"},
+		{registry.ReplicaConfig{URL: "http://user:sec/secret@gpu-1"}, "port that is not a number"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:8000/v1"}, "base address without /v1"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:8000/v1/"}, "base address without /v1"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:8000/base/v1/chat/completions"}, "base address without /v1"},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:8000/v1/gpu-7"}, ""},
+		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:65535/v10"}, ""},
+		{registry.ReplicaConfig{Name: "a", URL: "http://"}, "expected a host"},
 		{registry.ReplicaConfig{Name: "a", URL: "file:///etc/passwd"}, "scheme http or https"},
 		{registry.ReplicaConfig{Name: "a", URL: "gopher://10.0.0.1:70"}, "scheme http or https"},
 		{registry.ReplicaConfig{Name: "a", URL: "http://user:secret@10.0.0.1"}, "no credentials"},
@@ -44,9 +63,91 @@ func TestReplicaConfigIsChecked(t *testing.T) {
 	}
 }
 
+// TestOneAddressIsOneReplica: however it is spelled, and whatever its name.
+func TestOneAddressIsOneReplica(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"http://h:1", "http://h:1/", true},
+		{"http://h:1", "http://h:1//", true},
+		{"http://h:1/base", "http://h:1/base/", true},
+		{"http://h:1", "HTTP://H:1", true},
+		{"http://h", "http://h:80/", true},
+		{"https://h:443", "https://h", true},
+		{"http://h:443", "https://h", false},
+		{"http://h:1", "http://h:2", false},
+		{"http://h:1", "http://h:1/base", false},
+		{"http://h:1/base", "http://h:1/Base", false},
+	} {
+		p := newPool(t, 0, registry.PoolConfig{})
+		a, err := p.Add(registry.ReplicaConfig{URL: tt.a})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"", "b"} {
+			b, err := p.Add(registry.ReplicaConfig{Name: name, URL: tt.b})
+			if got := err != nil; got != tt.same {
+				t.Errorf("%s and %s named %q: %v, want an error: %v", tt.a, tt.b, name, err, tt.same)
+			}
+			if want := fmt.Sprintf("url: is taken by replica %q", a.Name()); err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("error = %v, want %s", err, want)
+			}
+			if err == nil {
+				p.Remove(b)
+			}
+		}
+	}
+	r := newPool(t, 0, registry.PoolConfig{})
+	a, err := r.Add(registry.ReplicaConfig{URL: "http://H:1/base/"})
+	if err != nil || a.URL() != "http://h:1/base" || a.Name() != a.URL() || a.Target().String() != a.URL() {
+		t.Errorf("%q at %q, %v, want both http://h:1/base", a.Name(), a.URL(), err)
+	}
+}
+
+func TestHeadroom(t *testing.T) {
+	for _, tt := range []struct {
+		given, want float64
+		bad         bool
+	}{{0, 0.15, false}, {0.5, 0.5, false}, {registry.NoHeadroom, 0, false}, {-0.01, 0, true}, {-2, 0, true}, {1, 0, true}, {math.NaN(), 0, true}} {
+		p, err := registry.NewPool(registry.PoolConfig{Name: "p", Headroom: tt.given})
+		if (err != nil) != tt.bad {
+			t.Errorf("Headroom %v: %v, want an error: %v", tt.given, err, tt.bad)
+		} else if err == nil && p.Config().Headroom != tt.want {
+			t.Errorf("Headroom %v became %v, want %v", tt.given, p.Config().Headroom, tt.want)
+		}
+	}
+}
+
+func TestNegativeDurationsAreRefused(t *testing.T) {
+	for name, cfg := range map[string]registry.PoolConfig{
+		"stale after:":  {StaleAfter: -1},
+		"step time:":    {StepTime: -1},
+		"adapter load:": {AdapterLoad: -1},
+		"pause:":        {Eject: registry.EjectConfig{Pause: -1}},
+		"max pause:":    {Eject: registry.EjectConfig{Pause: -1, MaxPause: -1}},
+		"dwell:":        {Eject: registry.EjectConfig{Dwell: -1}},
+		"frozen:":       {Eject: registry.EjectConfig{Frozen: -1}},
+	} {
+		cfg.Name = "p"
+		if _, err := registry.NewPool(cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s NewPool = %v, want an error that names it", name, err)
+		}
+	}
+	_, err := registry.NewDNS(newPool(t, 0, registry.PoolConfig{}), registry.DNSConfig{Host: "h", Port: 1, Interval: -1, Timeout: -1, Misses: -1})
+	for _, name := range []string{"interval:", "timeout:", "misses:"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("NewDNS = %v, want an error that names %s", err, name)
+		}
+	}
+	if _, err := registry.OpenFile(registry.FileConfig{Interval: -1}); err == nil || !strings.Contains(err.Error(), "interval:") {
+		t.Errorf("OpenFile = %v, want an error that names the interval", err)
+	}
+}
+
 func TestPoolConfigErrorsNameEveryMistake(t *testing.T) {
 	_, err := registry.NewPool(registry.PoolConfig{
-		Headroom: 1, KVTokens: -1, BlockSize: -1, StaleAfter: -1, PrefillRate: 1, StepTime: time.Hour, MaxLoRA: -1, AdapterLoad: -1,
+		Headroom: -0.1, KVTokens: -1, BlockSize: -1, StaleAfter: -1, PrefillRate: 1, StepTime: time.Hour, MaxLoRA: -1, AdapterLoad: -1,
 		Eject: registry.EjectConfig{Failures: -1, Misses: -1, Pause: 2, MaxPause: 1, Dwell: -1, Frozen: -1},
 	})
 	if err == nil {

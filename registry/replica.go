@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -12,19 +13,15 @@ import (
 // ReplicaConfig names one replica.
 type ReplicaConfig struct {
 	Name   string  // unique in its pool. If empty, the URL
-	URL    string  // http or https, host, no credentials, query or fragment
+	URL    string  // base address without /v1: http or https, host, no credentials, query or fragment; unique in its pool
 	Zone   string  // where it runs, or empty
 	Weight float64 // speed relative to the pool's other replicas. If zero, 1
 }
 
-func (c *ReplicaConfig) validate() error {
-	label := "replica"
-	if c.Name != "" {
-		label = fmt.Sprintf("replica %q", c.Name)
-	}
-	if c.Name == "" {
-		c.Name = c.URL
-	}
+// complete fills in the defaults, writes the address in the form in which it
+// is kept and returns it parsed, or an error that names every mistake.
+func (c *ReplicaConfig) complete() (*url.URL, error) {
+	label := c.label()
 	if c.Weight == 0 {
 		c.Weight = 1
 	}
@@ -32,28 +29,28 @@ func (c *ReplicaConfig) validate() error {
 	if !(c.Weight > 0) || math.IsInf(c.Weight, 0) {
 		errs = append(errs, fmt.Errorf("%s: weight: expected a number above 0, got %v", label, c.Weight))
 	}
-	if reason := badURL(c.URL); reason != "" {
-		// The address is not repeated: it may hold the credentials complained of.
-		errs = append(errs, fmt.Errorf("%s: url: %s", label, reason))
+	target, wrong := parseAddress(c.URL)
+	if wrong != "" {
+		errs = append(errs, fmt.Errorf("%s: url: %s", label, wrong))
+	} else {
+		c.URL = target.String()
 	}
-	return errors.Join(errs...)
+	if c.Name == "" {
+		c.Name = c.URL
+	}
+	return target, errors.Join(errs...)
 }
 
-func badURL(raw string) string {
-	u, err := url.Parse(raw)
+// label is how an error calls the replica: by its name, or else by its
+// address unless that may hold a secret.
+func (c *ReplicaConfig) label() string {
 	switch {
-	case err != nil:
-		return "expected http://host:port, got something that does not parse"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "expected scheme http or https"
-	case u.User != nil:
-		return "expected no credentials in it"
-	case u.Hostname() == "" || u.Opaque != "":
-		return "expected a host"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return "expected no query or fragment"
+	case c.Name != "":
+		return fmt.Sprintf("replica %q", c.Name)
+	case c.URL == "" || strings.ContainsAny(c.URL, "@?#"):
+		return "replica"
 	}
-	return ""
+	return fmt.Sprintf("replica %q", c.URL)
 }
 
 // Replica is one engine that serves a pool's model.
@@ -92,8 +89,8 @@ type traits struct {
 	weight float64
 }
 
-func (p *Pool) newReplica(cfg ReplicaConfig, slot int) *Replica {
-	target, _ := url.Parse(cfg.URL) // validate has parsed it before
+// newReplica makes a replica of a completed configuration.
+func (p *Pool) newReplica(cfg ReplicaConfig, target *url.URL, slot int) *Replica {
 	r := &Replica{
 		target: target,
 		name:   cfg.Name, url: cfg.URL,
@@ -119,7 +116,7 @@ func hashName(s string) uint64 {
 // Name returns the replica's name, unique in its pool.
 func (r *Replica) Name() string { return r.name }
 
-// URL returns the replica's base address.
+// URL returns the replica's base address, without a slash at the end.
 func (r *Replica) URL() string { return r.url }
 
 // Target returns the replica's base address, parsed once. It must not be

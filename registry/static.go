@@ -127,7 +127,7 @@ func (p *Pool) adopt(n *Pool) {
 			continue
 		}
 		rc := ReplicaConfig{Name: w.name, URL: w.url, Zone: w.Zone(), Weight: w.Weight()}
-		r := p.newReplica(rc, freeSlot(occupied))
+		r := p.newReplica(rc, w.target, freeSlot(occupied))
 		occupied = append(occupied, r)
 		next = append(next, r)
 	}
