@@ -37,7 +37,7 @@ func ask(ctx context.Context, client *http.Client, base, path string) (*http.Res
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("vllm: %s: %w", path, withoutURL(err))
+		return nil, fmt.Errorf("vllm: %s: %w", path, cause(err))
 	}
 	if resp.StatusCode != http.StatusOK {
 		drain(resp.Body)

@@ -3,9 +3,9 @@ package vllm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -40,21 +40,36 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	}
 	conn, err := n.DialContext(ctx, network, address)
 	if err != nil {
-		return nil, fmt.Errorf("vllm: dial: %w", err)
+		return nil, &dialError{err}
 	}
 	return conn, nil
 }
 
 func (d *Dialer) check(network, address string) error {
 	if network != "tcp4" && network != "tcp6" && network != "tcp" {
-		return ErrAddress
+		return refusal{}
 	}
 	a, err := netip.ParseAddrPort(address)
 	if err != nil || !d.Allowed(a.Addr()) {
-		return ErrAddress
+		return refusal{}
 	}
 	return nil
 }
+
+// dialError names the package for those who see the error of a transport as
+// it is; errors that do so themselves wrap what is inside.
+type dialError struct{ inside error }
+
+func (e *dialError) Error() string { return "vllm: " + e.inside.Error() }
+
+func (e *dialError) Unwrap() error { return e.inside }
+
+// refusal is ErrAddress in the middle of another error's text.
+type refusal struct{}
+
+func (refusal) Error() string { return strings.TrimPrefix(ErrAddress.Error(), "vllm: ") }
+
+func (refusal) Unwrap() error { return ErrAddress }
 
 // Allowed reports whether a replica may have the address.
 func (d *Dialer) Allowed(a netip.Addr) bool {

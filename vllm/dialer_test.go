@@ -161,3 +161,25 @@ func TestTransport(t *testing.T) {
 		t.Errorf("header time-out %v, want none", tr.ResponseHeaderTimeout)
 	}
 }
+
+// TestErrorsNameThePackageOnce: whoever reports it.
+func TestErrorsNameThePackageOnce(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := ln.Addr().String()
+	_ = ln.Close()
+	tr := vllm.NewTransport(vllm.TransportConfig{})
+	for _, tt := range []struct{ addr, want string }{
+		{gone, "dial tcp " + gone + ": connect: connection refused"},
+		{"169.254.169.254:80", "dial tcp 169.254.169.254:80: address is not allowed for a replica"},
+	} {
+		if err := vllm.Health(t.Context(), vllm.NewClient(tr, ""), "http://"+tt.addr); err == nil || err.Error() != "vllm: /health: "+tt.want {
+			t.Errorf("Health = %v, want vllm: /health: %s", err, tt.want)
+		}
+		if _, err := (&vllm.Dialer{}).DialContext(t.Context(), "tcp", tt.addr); err == nil || err.Error() != "vllm: "+tt.want {
+			t.Errorf("DialContext = %v, want vllm: %s", err, tt.want)
+		}
+	}
+}

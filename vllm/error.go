@@ -94,10 +94,14 @@ func clip(s string, n int) string {
 	}, s)
 }
 
-// withoutURL takes the address out of what http.Client returns.
-func withoutURL(err error) error {
+// cause takes the address out of what http.Client returns, and the package's
+// name, for an error that has it already.
+func cause(err error) error {
 	if u := (*url.Error)(nil); errors.As(err, &u) {
-		return u.Err
+		err = u.Err
+	}
+	if d := (*dialError)(nil); errors.As(err, &d) {
+		err = d.inside
 	}
 	return err
 }

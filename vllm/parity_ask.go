@@ -92,7 +92,7 @@ func (c *comparison) post(ctx context.Context, path string, q question) ([]byte,
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("vllm: %s: %w", path, withoutURL(err))
+		return nil, fmt.Errorf("vllm: %s: %w", path, cause(err))
 	}
 	defer drain(resp.Body)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProbeAnswer+1))
