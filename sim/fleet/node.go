@@ -140,9 +140,15 @@ func (n *node) sorted() []*flight {
 	})
 }
 
-// hangUp ends an attempt whose client has left. A hung engine keeps it.
-func (n *node) hangUp(f *flight) {
-	if f == nil || n.hung {
+// hangUp ends a job's present attempt, whose client has left. News that it is
+// over may be on the way, and its flight another job's by then. A hung engine
+// keeps it.
+func (n *node) hangUp(j *job) {
+	f := j.flight
+	if f == nil || f.job != j || f.attempt != j.attempt || n.hung {
+		return
+	}
+	if _, ok := n.on[f]; !ok {
 		return
 	}
 	n.account()

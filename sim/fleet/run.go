@@ -170,7 +170,7 @@ func (w *world) handle(e *event) {
 		}
 	case firstTokenDue:
 		if e.job.attempt == e.attempt && e.job.first == 0 && e.job.state == sent {
-			w.nodes[e.who].hangUp(e.job.flight)
+			w.nodes[e.who].hangUp(e.job)
 			e.job.gateway.broken(e.job)
 		}
 	case deadline:
