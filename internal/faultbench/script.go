@@ -27,7 +27,7 @@ type Piece struct {
 	Tokens int           // that it brings
 }
 
-// Stamp, in the data of a Piece, becomes the time of the write, in unix
+// Stamp in the data of a Piece becomes the time of the write, in unix
 // nanoseconds.
 const Stamp = "@@@@@@@@@@@@@@@@@@@"
 

@@ -107,14 +107,6 @@ func fromTuple(items ...Value) Value {
 	return Value{kind: Tuple, ptr: unsafe.Pointer(&list{items: items})}
 }
 
-func fromView(typ string, items []Value) Value {
-	return Value{kind: View, ptr: unsafe.Pointer(&list{items: items, view: typ})}
-}
-
-func fromGen(items []Value) Value {
-	return Value{kind: Generator, ptr: unsafe.Pointer(&list{items: items})}
-}
-
 // FromDict returns a dict that shares d.
 func FromDict(d *Map) Value { return Value{kind: Dict, ptr: unsafe.Pointer(d)} }
 
