@@ -158,7 +158,7 @@ func (f *fleet) torment(stop <-chan struct{}) {
 			f.count("replica hangs")
 			proxy.Set(faultproxy.Up, faultproxy.Faults{Hold: true})
 			proxy.Set(faultproxy.Down, faultproxy.Faults{Hold: true})
-			wait(stop, 2*length)
+			wait(stop, 6*length) // longer than a gateway may wait for a token, mostly
 			proxy.Heal()
 		case 2:
 			f.count("all connections reset")

@@ -88,7 +88,7 @@ func (g *gateway) config() (expediter.Config, error) {
 		Quota:        g.quota, Usage: g,
 		Scrape: 200 * time.Millisecond,
 		Timeouts: expediter.Timeouts{
-			FirstToken: 2 * time.Second, Silence: time.Second, Answer: 4 * time.Second, Write: 2 * time.Second, Body: 5 * time.Second,
+			FirstToken: 5 * time.Second, Silence: 3 * time.Second, Answer: 8 * time.Second, Write: 2 * time.Second, Body: 5 * time.Second,
 		},
 		Logger: slog.New(attempts{g}),
 	}, err

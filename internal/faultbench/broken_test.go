@@ -383,6 +383,19 @@ func TestF12Poison(t *testing.T) {
 	}
 }
 
+// harmless sends requests that every replica can serve.
+func harmless(t *testing.T, h *faultbench.House) {
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			if a := h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: 5}); !a.OK() {
+				t.Errorf("another request: %v, status %d: %s", a.Err, a.Status, a.Body)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func poison(t *testing.T, replicas int, warm bool, delay time.Duration, revive bool) {
 	var h *faultbench.House
 	var mu sync.Mutex
@@ -408,23 +421,14 @@ func poison(t *testing.T, replicas int, warm bool, delay time.Duration, revive b
 		Replicas: replicas, Unseen: true,
 		Respond: func(g *faultbench.Got) faultbench.Script {
 			if strings.Contains(string(g.Body), "POISON") {
-				time.Sleep(delay)
+				wait := time.NewTimer(delay)
+				<-wait.C
 				return kill(g)
 			}
 			return faultbench.Speak(g).Script()
 		},
 	})
-	good := func() {
-		var wg sync.WaitGroup
-		for range 16 {
-			wg.Go(func() {
-				if a := h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: 5}); !a.OK() {
-					t.Errorf("another request: %v, status %d: %s", a.Err, a.Status, a.Body)
-				}
-			})
-		}
-		wg.Wait()
-	}
+	good := func() { harmless(t, h) }
 	if warm {
 		good()
 	}
