@@ -6,6 +6,7 @@
 //	policylab -workload b2b -fleet 8x32b-tp2-h100 -policies roundrobin,leastrequest,blend,marginal -direct
 //	policylab -trace conv.jsonl.gz -json > result.json
 //	policylab -trace conv.jsonl.gz -speed 2,3,4,5 -html page.html
+//	policylab -trace conv.jsonl.gz -fleet 16xprofiles/70b-tp8-a800.json
 //
 // Each policy is run once per seed and speed. A seed moves every arrival by up
 // to one mean gap, or makes up another workload, and draws other lots; what
