@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -29,8 +30,8 @@ func build(t *testing.T, name string) string {
 }
 
 // start runs a program until the test ends and returns its output line by
-// line. stop interrupts it and reports how it ended.
-func start(t *testing.T, bin string, args ...string) (lines *bufio.Scanner, stop func() error) {
+// line. stop sends it a signal and reports how it ended.
+func start(t *testing.T, bin string, args ...string) (lines *bufio.Scanner, stop func(os.Signal) error) {
 	t.Helper()
 	cmd := exec.Command(bin, args...)
 	out, err := cmd.StdoutPipe()
@@ -48,8 +49,8 @@ func start(t *testing.T, bin string, args ...string) (lines *bufio.Scanner, stop
 			t.Logf("%s said: %s", filepath.Base(bin), logs.String())
 		}
 	})
-	return bufio.NewScanner(out), func() error {
-		cmd.Process.Signal(os.Interrupt)
+	return bufio.NewScanner(out), func(sig os.Signal) error {
+		cmd.Process.Signal(sig)
 		done := make(chan error, 1)
 		go func() { done <- cmd.Wait() }()
 		select {
@@ -95,8 +96,12 @@ func do(t *testing.T, line string) (*http.Response, string) {
 // TestServers starts the servers among the examples, does what they print,
 // and stops them.
 func TestServers(t *testing.T) {
-	for name, want := range map[string]int{"gateway": 4, "embed": 1} {
+	for name, tc := range map[string]struct {
+		want int // curl lines
+		end  os.Signal
+	}{"gateway": {4, os.Interrupt}, "embed": {1, syscall.SIGTERM}} {
 		t.Run(name, func(t *testing.T) {
+			want := tc.want
 			lines, stop := start(t, build(t, name), "-addr", "127.0.0.1:0")
 			done := 0
 			for done < want && lines.Scan() {
@@ -115,7 +120,7 @@ func TestServers(t *testing.T) {
 			if done < want {
 				t.Errorf("printed %d curl lines, want %d", done, want)
 			}
-			if err := stop(); err != nil {
+			if err := stop(tc.end); err != nil {
 				t.Errorf("ended with %v", err)
 			}
 		})
