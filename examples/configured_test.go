@@ -108,7 +108,7 @@ func TestConfigured(t *testing.T) {
 		}
 	}
 	write("[{name: gpt-fast, pool: small}]")
-	if out, err := exec.Command(gatewayBin, "-config", file, "-check").CombinedOutput(); err != nil || !strings.Contains(string(out), "good") {
+	if out, err := exec.Command(gatewayBin, "-config", file, "-check").CombinedOutput(); err != nil || !strings.Contains(string(out), ": 1 pool, 1 model, 1 tenant: good") {
 		t.Fatalf("-check: %v\n%s", err, out)
 	}
 	gateway, logs := run(t, "http://"+addr+"/readyz", gatewayBin, "-config", file)
