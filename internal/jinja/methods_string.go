@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -161,10 +162,11 @@ func split(st *state, s string, right bool, a args) (Value, error) {
 			if i < 0 {
 				break
 			}
-			parts = append([]string{s[i+len(sep.Str()):]}, parts...)
+			parts = append(parts, s[i+len(sep.Str()):])
 			s = s[:i]
 		}
-		parts = append([]string{s}, parts...)
+		parts = append(parts, s)
+		slices.Reverse(parts)
 	default:
 		parts = strings.SplitN(s, sep.Str(), n+1)
 	}
@@ -185,12 +187,13 @@ func splitSpace(s string, n int, right bool) []string {
 				break
 			}
 			word := strings.TrimLeftFunc(s[i:], isSpace)
-			parts = append([]string{word}, parts...)
+			parts = append(parts, word)
 			s = strings.TrimRightFunc(s[:i], isSpace)
 		}
 		if s != "" {
-			parts = append([]string{s}, parts...)
+			parts = append(parts, s)
 		}
+		slices.Reverse(parts)
 		return parts
 	}
 	s = strings.TrimLeftFunc(s, isSpace)
