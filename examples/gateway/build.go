@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -94,14 +93,9 @@ func addReplicas(pool *registry.Pool, at string, replicas []replicaConfig, m *mi
 	if len(replicas) == 0 {
 		m.add(at+".replicas", "expected at least one replica, such as http://10.0.0.1:8000")
 	}
-	urls, names := make(map[string]int), make(map[string]int)
+	names := make(map[string]int)
 	for i, r := range replicas {
 		here := fmt.Sprintf("%s.replicas[%d]", at, i)
-		if j, dup := urls[sameURL(r.URL)]; dup && r.URL != "" {
-			m.add(m.inside(here, "url"), "is the same replica as replicas[%d]", j)
-			continue
-		}
-		urls[sameURL(r.URL)] = i
 		if j, dup := names[r.Name]; dup && r.Name != "" {
 			m.add(here+".name", "%q names replicas[%d] too", r.Name, j)
 			continue
@@ -111,16 +105,6 @@ func addReplicas(pool *registry.Pool, at string, replicas []replicaConfig, m *mi
 			m.addError(here, &r, err)
 		}
 	}
-}
-
-// sameURL is the form in which two spellings of one replica are equal.
-func sameURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return s
-	}
-	u.Host = strings.ToLower(u.Host)
-	return strings.TrimRight(u.String(), "/")
 }
 
 // fromEnv reads a secret from the environment; files hold only its name.

@@ -58,24 +58,26 @@ func (m *mistakes) addError(path string, of any, err error) {
 	}
 }
 
-// leaves returns the innermost errors that err joins.
+// leaves returns the errors that err joins, also below one that wraps them.
 func leaves(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []error
-		for _, e := range joined.Unwrap() {
-			out = append(out, leaves(e)...)
-		}
-		return out
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []error{err}
 	}
-	if inner := errors.Unwrap(err); inner != nil {
-		return leaves(inner)
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, leaves(e)...)
 	}
-	return []error{err}
+	return out
 }
+
+// quoted matches a value in quotes.
+const quoted = `"(?:[^"\\]|\\.)*"`
 
 var (
 	// origin is what packages put before the field they speak of.
-	origin  = regexp.MustCompile(`^(?:(?:registry|tenant): )?(?:pool "(?:[^"\\]|\\.)*": )?(?:replica(?: "(?:[^"\\]|\\.)*")?: )?`)
+	origin = regexp.MustCompile(strings.ReplaceAll(
+		`^(?:(?:registry|tenant): )?(?:pool Q: )?(?:replica(?: Q)?: )?(?:Keys\[\d+\] \(key Q of tenant Q\): )?`, "Q", quoted))
 	subject = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*): (.*)$`)
 )
 
@@ -129,7 +131,7 @@ var (
 	upper = regexp.MustCompile(`[A-Z]+[a-z0-9]*`)
 	// goName finds the names of Go fields in a text, and quoted values, which
 	// are left alone.
-	goName = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b(?:Pools|Models|Limits|Timeouts|Retry|MaxTokens|DefaultMaxTokens)\b(?:\[\d+\])?(?:\.[A-Z]\w*)*`)
+	goName = regexp.MustCompile(quoted + `|\b(?:Pools|Models|Limits|Timeouts|Retry|MaxTokens|DefaultMaxTokens)\b(?:\[\d+\])?(?:\.[A-Z]\w*)*`)
 )
 
 // inFile replaces the names of Go fields in a text by those of the file.
