@@ -358,10 +358,18 @@ func TestD10SettleOnce(t *testing.T) {
 	wg.Wait()
 	h.Check()
 	count := make(map[expediter.Status]int)
+	ledger := h.Ledger.ByID()
+	unheard := 0 // charged for the prompt, since they had a connection when their client left
 	for _, r := range h.Records() {
+		if r.Charged != 0 && len(ledger[r.ID]) == 0 {
+			unheard++
+			if !r.Estimated || r.Output != 0 || r.Status != expediter.StatusCancelled {
+				t.Errorf("charged for what no replica got, and not marked: %+v", r)
+			}
+		}
 		count[r.Status]++
 	}
-	t.Logf("%v", count)
+	t.Logf("%v, %d charged and never heard of", count, unheard)
 	if len(count) < 2 {
 		t.Errorf("statuses = %v: nothing raced", count)
 	}
