@@ -61,13 +61,13 @@ type attempt struct {
 	reused    bool // which had been kept from an earlier request
 }
 
-// staleWindow is how soon after dispatch the loss of a kept connection is
-// taken to mean that the replica had closed it while idle, unless the request
-// has cost another replica too. A replica that goes down leaves many kept connections, which is why such
-// losses are few for one request, and why they do not count as tries.
+// staleWindow is how soon after dispatch the loss of a kept connection may
+// mean that the replica had closed it while idle: it did if it still accepts
+// connections. Such losses do not count as tries, but there are few of them
+// for one request.
 const (
 	staleWindow = 100 * time.Millisecond
-	staleMost   = 2
+	staleMost   = 4
 )
 
 // forward sends the request to the chosen replica and brings the answer to
@@ -221,7 +221,7 @@ func (q *request) again(err error) bool {
 	}
 	now := time.Now()
 	who := one(q.rec.Replica, q.rec.Generation)
-	if f.stale && (f.unheard || q.h.poison.suspect(q.size.print, who, now)) {
+	if f.stale && q.chance(f, who, now) {
 		q.stale++
 		q.g.Logger.Debug("kept connection was closed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts)
 		return q.ctx.Err() == nil

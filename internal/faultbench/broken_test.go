@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,9 +314,9 @@ func TestF4RoleChunksAreNoProgress(t *testing.T) {
 func TestF6NoHiddenReplay(t *testing.T) {
 	for _, header := range []http.Header{nil, {"Idempotency-Key": {"1"}, "X-Idempotency-Key": {"1"}}} {
 		var attempts first
-		drop := false
-		h := faultbench.Open(t, faultbench.Options{Respond: func(g *faultbench.Got) faultbench.Script {
-			if attempts.attempt(g) && drop {
+		var drop atomic.Bool
+		h := faultbench.Open(t, faultbench.Options{Replicas: 2, Respond: func(g *faultbench.Got) faultbench.Script {
+			if attempts.attempt(g) && drop.Load() {
 				return faultbench.Script{End: faultbench.Drop}
 			}
 			return faultbench.Speak(g).Script()
@@ -325,7 +326,7 @@ func TestF6NoHiddenReplay(t *testing.T) {
 				if a := h.Do(t.Context(), faultbench.Request{Stream: stream, MaxTokens: 3, Header: header}); !a.OK() {
 					t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
 				}
-				drop = true
+				drop.Store(true)
 			}
 		}
 		h.Close() // compares attempts with the ledger

@@ -1,0 +1,52 @@
+package expediter
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// aliveTime is how long a replica has to accept a connection.
+const aliveTime = 250 * time.Millisecond
+
+// alive reports whether the replica accepts connections: then a kept one that
+// was lost had only been idle for too long. known is false where the
+// transport cannot dial for us.
+func (q *request) alive() (alive, known bool) {
+	t, ok := q.pool.Transport.(*http.Transport)
+	if !ok || t.DialContext == nil {
+		return false, false
+	}
+	ctx, cancel := context.WithTimeout(q.ctx, aliveTime)
+	defer cancel()
+	c, err := t.DialContext(ctx, "tcp", hostPort(q.replica.Target().Scheme, q.replica.Target().Host))
+	if err != nil {
+		return false, true
+	}
+	c.Close()
+	return true, true
+}
+
+// hostPort adds the scheme's port to a host without one.
+func hostPort(scheme, host string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	if scheme == "https" {
+		return net.JoinHostPort(host, "443")
+	}
+	return net.JoinHostPort(host, "80")
+}
+
+// chance reports whether the loss of a kept connection says nothing about the
+// request that was on it.
+func (q *request) chance(f *failure, who string, now time.Time) bool {
+	if f.unheard {
+		return true
+	}
+	if alive, known := q.alive(); known {
+		return alive
+	}
+	return q.h.poison.suspect(q.size.print, who, now)
+}
