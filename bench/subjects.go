@@ -233,7 +233,7 @@ http {
 
 func haproxyConfig(port string) string {
 	return `global
-  maxconn 20000
+  maxconn 8000
   nbthread 2
 defaults
   mode http
