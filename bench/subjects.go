@@ -237,6 +237,7 @@ func haproxyConfig(port string) string {
   nbthread 2
 defaults
   mode http
+  option http-no-delay
   timeout connect 5s
   timeout client 60s
   timeout server 60s
