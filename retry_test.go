@@ -103,8 +103,9 @@ func TestRetryBeforeFirstToken(t *testing.T) {
 					t.Fatalf("status %d, body %s", status, body)
 				}
 			}
+			// Up to four losses of kept connections do not count as tries.
 			last := h.records.wait(t, n)[n-1]
-			if last.Attempts < 2 || last.Attempts > 3 || last.Status != expediter.StatusOK || last.Output != 3 || last.Replica != "r1" {
+			if last.Attempts < 2 || last.Attempts > 6 || last.Status != expediter.StatusOK || last.Output != 3 || last.Replica != "r1" {
 				t.Errorf("record = %+v, want r1 to succeed after r0 failed", last)
 			}
 		})
