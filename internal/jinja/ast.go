@@ -38,15 +38,17 @@ type (
 		line int
 		key  Value
 		u    *undef
-		dict bool    // name is a method of dict
-		on   kindSet // kinds that have a method of this name to call
+		base *nameExpr // x, if that is a variable
+		dict bool      // name is a method of dict
+		on   kindSet   // kinds that have a method of this name to call
 	}
 	itemExpr struct {
 		x, arg expr
 		line   int
-		key    Value  // value of arg if that is a str literal
-		u      *undef // for key
-		dict   bool   // key may be an attribute of dict
+		key    Value     // value of arg if that is a str literal
+		base   *nameExpr // x, if that is a variable
+		u      *undef    // for key
+		dict   bool      // key may be an attribute of dict
 	}
 	sliceExpr struct {
 		x            expr
@@ -57,6 +59,7 @@ type (
 		fn   expr
 		args callArgs
 		line int
+		get  bool // calls get with one or two arguments
 	}
 	filterExpr struct {
 		x    expr // nil for a filter block
@@ -66,21 +69,26 @@ type (
 		line int
 	}
 	testExpr struct {
-		x    expr
-		name string
-		fn   testFunc
-		on   kindSet // not empty: the test holds for these kinds and no others
-		args callArgs
-		line int
+		x     expr
+		name  string
+		fn    testFunc
+		on    kindSet // not empty: the test holds for these kinds and no others
+		args  callArgs
+		line  int
+		check kindCheck
 	}
 	condExpr struct {
 		cond, yes, no expr // no may be nil
 		line          int
 	}
-	notExpr   struct{ x expr }
+	notExpr struct {
+		x     expr
+		check kindCheck
+	}
 	logicExpr struct {
-		or   bool
-		l, r expr
+		or    bool
+		l, r  expr
+		check kindCheck
 	}
 	unaryExpr struct {
 		op   byte
@@ -100,6 +108,7 @@ type (
 		x    expr
 		ops  []compareOp
 		line int
+		str  Value // not Missing: x is compared for equality with this str
 	}
 	compareOp struct {
 		op operator
@@ -127,11 +136,12 @@ type (
 		line int
 	}
 	ifStmt struct {
-		cond expr
-		body []stmt
-		elif []*ifStmt
-		alt  []stmt
-		line int
+		cond  expr
+		check kindCheck // cond, if it is one
+		body  []stmt
+		elif  []*ifStmt
+		alt   []stmt
+		line  int
 	}
 	forStmt struct {
 		target    target
@@ -214,6 +224,8 @@ type macroInfo struct {
 	kwargs    int
 	caller    int
 	plain     bool     // none of the three is used
+	pure      bool     // see markPure
+	id        int      // differs between the macros of a template
 	u         []*undef // per parameter: why it is undefined when not given
 }
 

@@ -166,6 +166,10 @@ func (x *callExpr) method(st *state, f *attrExpr) (Value, error) {
 		}
 		return x.apply(st, fn, nil)
 	}
+	if x.get && obj.kind == Dict {
+		v, err := x.dictGet(st, obj)
+		return v, at(err, x.line)
+	}
 	a, marks, err := x.args.eval(st)
 	if err != nil {
 		return Value{}, at(err, x.line)
@@ -232,6 +236,9 @@ func (x *callExpr) runMacro(st *state, m *macro) error {
 		st.drop(marks)
 		return err
 	}
+	if m.info.pure {
+		return x.runPure(st, m)
+	}
 	if st.calls++; st.calls > maxCalls {
 		return errDeep
 	}
@@ -264,8 +271,13 @@ func (m *macroInfo) run(st *state, f, outer *frame, pos []expr) error {
 		f.slots[m.paramRefs[i]] = v
 	}
 	st.frame = f
+	return m.start(st, len(pos))
+}
+
+// start runs the body in the current frame, which has the given arguments.
+func (m *macroInfo) start(st *state, given int) error {
 	st.enter(m.fn.in)
-	if len(pos) < len(m.params) {
+	if given < len(m.params) {
 		if err := m.fillDefaults(st); err != nil {
 			return err
 		}

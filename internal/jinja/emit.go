@@ -7,6 +7,8 @@ import "strings"
 // written before an error does not matter, because an error ends the render.
 func (st *state) emit(x expr) error {
 	switch x := x.(type) {
+	case *nameExpr:
+		return st.writeValue(x.value(st))
 	case *binExpr:
 		if x.op == opAdd {
 			return st.emitSum(x)

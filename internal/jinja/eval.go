@@ -2,15 +2,13 @@ package jinja
 
 func (x *constExpr) eval(*state) (Value, error) { return x.v, nil }
 
-func (x *nameExpr) eval(st *state) (Value, error) {
-	f := st.frame
-	for range x.ref.up {
-		f = f.parent
+func (x *nameExpr) eval(st *state) (Value, error) { return x.value(st), nil }
+
+func (x *nameExpr) value(st *state) Value {
+	if v := *st.slot(x.ref); v.kind != Missing {
+		return v
 	}
-	if v := f.slots[x.ref.slot]; v.kind != Missing {
-		return v, nil
-	}
-	return undefined(x.u, Missing), nil
+	return undefined(x.u, Missing)
 }
 
 func (x *listExpr) eval(st *state) (Value, error) {
@@ -50,9 +48,14 @@ func (x *dictExpr) eval(st *state) (Value, error) {
 }
 
 func (x *attrExpr) eval(st *state) (Value, error) {
-	v, err := x.x.eval(st)
-	if err != nil {
-		return v, err
+	var v Value
+	if x.base != nil {
+		v = x.base.value(st)
+	} else {
+		var err error
+		if v, err = x.x.eval(st); err != nil {
+			return v, err
+		}
 	}
 	switch v.kind {
 	case Dict: // the common case first
@@ -69,6 +72,10 @@ func (x *attrExpr) eval(st *state) (Value, error) {
 			}
 			return undefined(x.u, Namespace), nil
 		}
+	case Loop:
+		if a, ok := v.loop().attr(x.name); ok {
+			return a, nil
+		}
 	case Undefined:
 		return v, at(v.fail(), x.line)
 	}
@@ -84,9 +91,14 @@ func (x *attrExpr) eval(st *state) (Value, error) {
 }
 
 func (x *itemExpr) eval(st *state) (Value, error) {
-	v, err := x.x.eval(st)
-	if err != nil {
-		return v, err
+	var v Value
+	if x.base != nil {
+		v = x.base.value(st)
+	} else {
+		var err error
+		if v, err = x.x.eval(st); err != nil {
+			return v, err
+		}
 	}
 	if v.kind == Dict && x.u != nil {
 		m := v.Map()
@@ -236,13 +248,22 @@ var noElse = &undef{hint: "the inline if-expression evaluated to false and no el
 func (st *state) test(x expr) (bool, error) {
 	switch x := x.(type) {
 	case *testExpr:
+		if x.check.name != nil {
+			return x.check.test(st), nil
+		}
 		return x.test(st)
 	case *compareExpr:
 		return x.test(st)
 	case *notExpr:
+		if x.check.name != nil {
+			return x.check.test(st), nil
+		}
 		ok, err := st.test(x.x)
 		return !ok, err
 	case *logicExpr:
+		if x.check.name != nil {
+			return x.check.test(st), nil
+		}
 		ok, err := st.test(x.l)
 		if err != nil || ok == x.or {
 			return ok, err
@@ -304,6 +325,9 @@ func (x *compareExpr) test(st *state) (bool, error) {
 	l, err := x.x.eval(st)
 	if err != nil {
 		return false, err
+	}
+	if x.str.kind == String && l.kind == String {
+		return (l.Str() == x.str.Str()) == (x.ops[0].op == opEq), nil
 	}
 	for i := range x.ops {
 		r, err := x.ops[i].x.eval(st)

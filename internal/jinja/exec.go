@@ -14,10 +14,15 @@ func (st *state) exec(body []stmt) error {
 
 func (s *dataStmt) exec(st *state) error { return st.write(s.text) }
 
-func (s *outputStmt) exec(st *state) error { return at(st.emit(s.x), s.line) }
+func (s *outputStmt) exec(st *state) error {
+	if x, ok := s.x.(*callExpr); ok {
+		return at(st.emitCall(x), s.line)
+	}
+	return at(st.emit(s.x), s.line)
+}
 
 func (s *ifStmt) exec(st *state) error {
-	ok, err := st.test(s.cond)
+	ok, err := s.holds(st)
 	if err != nil {
 		return at(err, s.line)
 	}
@@ -25,7 +30,7 @@ func (s *ifStmt) exec(st *state) error {
 		return st.exec(s.body)
 	}
 	for _, e := range s.elif {
-		if ok, err = st.test(e.cond); err != nil {
+		if ok, err = e.holds(st); err != nil {
 			return at(err, e.line)
 		}
 		if ok {
@@ -33,6 +38,13 @@ func (s *ifStmt) exec(st *state) error {
 		}
 	}
 	return st.exec(s.alt)
+}
+
+func (s *ifStmt) holds(st *state) (bool, error) {
+	if s.check.name != nil {
+		return s.check.test(st), nil
+	}
+	return st.test(s.cond)
 }
 
 func (s *setStmt) exec(st *state) error {

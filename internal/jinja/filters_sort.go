@@ -176,6 +176,9 @@ func filterDictSort(st *state, x Value, a args) (Value, error) {
 	if err != nil {
 		return x, err
 	}
+	if pos == 0 && !fold && !truth(b[2]) && len(items) <= maxInsert && allStr(x.Map()) {
+		return insertByKey(st, items)
+	}
 	ks, err := keyItems(st, st.mem.list(List, items), func(v Value) (Value, error) {
 		k := v.Items()[pos]
 		if fold && k.kind == String {
@@ -190,6 +193,35 @@ func filterDictSort(st *state, x Value, a args) (Value, error) {
 		return x, err
 	}
 	return st.list(itemsOfKeyed(st, ks))
+}
+
+// maxInsert is the number of pairs up to which they are sorted by insertion.
+const maxInsert = 16
+
+func allStr(m *Map) bool {
+	for i := range m.entries {
+		if m.entries[i].Key.kind != String {
+			return false
+		}
+	}
+	return true
+}
+
+// insertByKey sorts pairs whose keys are str and differ.
+func insertByKey(st *state, pairs []Value) (Value, error) {
+	for i := 1; i < len(pairs); i++ {
+		p := pairs[i]
+		key := p.Items()[0].Str()
+		if err := st.spend(i + i*(len(key)>>6)); err != nil {
+			return p, err
+		}
+		j := i
+		for ; j > 0 && pairs[j-1].Items()[0].Str() > key; j-- {
+			pairs[j] = pairs[j-1]
+		}
+		pairs[j] = p
+	}
+	return st.list(pairs)
 }
 
 func filterUnique(st *state, x Value, a args) (Value, error) {

@@ -106,13 +106,13 @@ func (p *parser) chain(operand func() (expr, error), match func() (func(l, r exp
 
 func (p *parser) or() (expr, error) {
 	return p.chain(p.and, func() (func(l, r expr) expr, bool) {
-		return func(l, r expr) expr { return &logicExpr{true, l, r} }, p.skipName("or")
+		return func(l, r expr) expr { return &logicExpr{or: true, l: l, r: r} }, p.skipName("or")
 	})
 }
 
 func (p *parser) and() (expr, error) {
 	return p.chain(p.not, func() (func(l, r expr) expr, bool) {
-		return func(l, r expr) expr { return &logicExpr{false, l, r} }, p.skipName("and")
+		return func(l, r expr) expr { return &logicExpr{l: l, r: r} }, p.skipName("and")
 	})
 }
 
@@ -125,7 +125,7 @@ func (p *parser) not() (expr, error) {
 	}
 	defer p.leave()
 	x, err := p.not()
-	return &notExpr{x}, err
+	return &notExpr{x: x}, err
 }
 
 func (p *parser) compareOp() operator {
@@ -282,7 +282,7 @@ func newListExpr(kind Kind, items []expr) *listExpr {
 		}
 	}
 	x.lit = FromList(vals)
-	x.lit.kind = kind
+	x.lit.kind, x.lit.flag = kind, literal
 	return x
 }
 

@@ -252,7 +252,7 @@ func (p *parser) test(x expr, is token) (expr, error) {
 		t.on = kindTest(t.name)
 	}
 	if negated {
-		return &notExpr{t}, nil
+		return &notExpr{x: t}, nil
 	}
 	return t, nil
 }

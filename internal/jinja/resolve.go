@@ -4,6 +4,7 @@ package jinja
 type resolver struct {
 	ctx      map[string]int
 	ctxNames []string
+	macros   int
 }
 
 // context returns the position of a name that is looked up in the render
@@ -25,6 +26,7 @@ func resolve(body []stmt) (*fnInfo, []string) {
 	s.analyze(body)
 	r.stmts(s, body)
 	fn.info.in = s.init(r)
+	markPure(body)
 	return fn.info, r.ctxNames
 }
 
@@ -52,6 +54,7 @@ func (r *resolver) exprs(s *symbols, xs ...expr) {
 			return true
 		})
 	}
+	link(xs...)
 }
 
 func (r *resolver) target(s *symbols, t *target) {
@@ -117,6 +120,7 @@ func (r *resolver) inner(s *symbols, body []stmt) scopeInit {
 
 func (r *resolver) ifStmt(s *symbols, x *ifStmt) {
 	r.exprs(s, x.cond)
+	x.check = checkOf(x.cond)
 	r.stmts(s, x.body)
 	for _, e := range x.elif {
 		r.ifStmt(s, e)
@@ -159,6 +163,8 @@ func (r *resolver) macro(s *symbols, m *macroInfo) {
 	fn := &fnScope{info: &fnInfo{}, depth: s.fn.depth + 1}
 	s.fn.info.escapes = true
 	m.fn = fn.info
+	r.macros++
+	m.id = r.macros
 	in := newSymbols(s, fn)
 	for _, p := range m.params {
 		m.paramRefs = append(m.paramRefs, in.param(p))

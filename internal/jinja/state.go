@@ -21,6 +21,7 @@ type state struct {
 	args      []Value // stack of call arguments
 	kws       []kwVal // stack of keyword arguments
 	mem       memory  // of the values made on the way
+	memo      memo
 }
 
 // frame holds the variables of one function call.
@@ -56,6 +57,7 @@ func (st *state) finish() {
 	st.out, st.frame = nil, nil
 	st.args, st.kws, st.slab = keep(st.args), keep(st.kws), keep(st.slab)
 	st.mem.reset()
+	st.memo.reset()
 }
 
 func keep[T any](s []T) []T {
@@ -96,6 +98,9 @@ func (st *state) push(fn *fnInfo, parent *frame) (*frame, int) {
 	}
 	st.slab = st.slab[:mark+fn.slots]
 	f.slots, f.parent, f.next = st.slab[mark:mark+fn.slots:mark+fn.slots], parent, nil
+	for i := range f.slots {
+		f.slots[i].kind = Missing // the rest stays from the last frame here
+	}
 	st.frame = f
 	return f, mark
 }
@@ -105,7 +110,6 @@ func (st *state) pop(f *frame, mark int, fn *fnInfo) {
 	if mark < 0 {
 		return
 	}
-	clear(f.slots)
 	if len(st.slab) >= mark+fn.slots && fn.slots > 0 && &st.slab[mark] == &f.slots[0] {
 		st.slab = st.slab[:mark]
 	}

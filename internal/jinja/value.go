@@ -39,6 +39,10 @@ const (
 	strMarkup                   // result of the safe or escape filter
 )
 
+// literal is a flag of lists and tuples: written as a literal, so that nothing
+// inside can change.
+const literal uint8 = 1 << 3
+
 // Value is one Python value. Values are small and are passed by value; what
 // they point to is never changed after construction, except namespaces and
 // generators. The zero Value is Missing.
