@@ -109,7 +109,7 @@ func (s *Store) deliverSome(ctx context.Context) bool {
 		// have arrived is not taken for new.
 		stale := d.sent && now.Sub(d.since) > quota.Remember/2
 		o := s.settleOp(&d.r, d.used, stale)
-		if s.send(o) == nil {
+		if s.send(o, s.cfg.Timeout) == nil {
 			ops[i] = o
 		}
 	}
@@ -119,8 +119,9 @@ func (s *Store) deliverSome(ctx context.Context) bool {
 			failed = append(failed, ds[i])
 			continue
 		}
-		if _, err := s.wait(ctx, o).parse(); err != nil {
-			ds[i].sent = true
+		r := s.wait(ctx, o, nil)
+		if _, err := r.parse(); err != nil {
+			ds[i].sent = ds[i].sent || r.sent
 			failed = append(failed, ds[i])
 		}
 	}

@@ -32,6 +32,11 @@ type Config struct {
 	// Timeout is the longest a call waits for Redis, repetition included.
 	// If zero, 100 ms.
 	Timeout time.Duration
+	// Patience is how much longer than it usually takes Redis may say nothing at
+	// all before the policy answers until it speaks again: see the package
+	// documentation. Timeout or more makes every call wait for up to Timeout.
+	// If zero, 6 ms.
+	Patience time.Duration
 	// Keep is how long a tenant that nobody uses is remembered. A window that
 	// needs longer to drain is empty again after it. If zero, 35 days; at least
 	// 25 hours.
@@ -60,6 +65,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Timeout < 0 {
 		wrong("Timeout is %v: want 0 or more", c.Timeout)
 	}
+	if c.Patience < 0 {
+		wrong("Patience is %v: want 0 or more", c.Patience)
+	}
 	if c.Keep != 0 && c.Keep < 25*time.Hour {
 		wrong("Keep is %v: want at least 25h", c.Keep)
 	}
@@ -71,6 +79,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Timeout == 0 {
 		c.Timeout = 100 * time.Millisecond
+	}
+	if c.Patience == 0 {
+		c.Patience = 6 * time.Millisecond
 	}
 	if c.Keep == 0 {
 		c.Keep = 35 * 24 * time.Hour
@@ -85,7 +96,9 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Client returns a client for o with what New asks of it: no retries of its own
-// and contexts that end waits. It also shortens what o leaves at zero: one dial
+// and contexts that end waits. A failed dial does not keep it from the next one: a
+// client made in another way tries only once a second after PoolSize failed dials,
+// and the store cannot see sooner that Redis is back. It also shortens what o leaves at zero: one dial
 // attempt of a second, reads and writes of a second, 16 connections.
 func Client(o redis.UniversalOptions) redis.UniversalClient {
 	o.MaxRetries = -1
@@ -105,7 +118,9 @@ func Client(o redis.UniversalOptions) redis.UniversalClient {
 	if o.PoolSize == 0 {
 		o.PoolSize = 16
 	}
-	return redis.NewUniversalClient(&o)
+	c := redis.NewUniversalClient(&o)
+	addDialHook(c)
+	return c
 }
 
 // checkClient refuses clients whose settings would break the promises. Types it

@@ -27,6 +27,7 @@ func openClient(t testing.TB, cfg redisquota.Config, o redis.UniversalOptions) *
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
+		cfg.Patience = cfg.Timeout
 	}
 	s, err := redisquota.New(client, cfg)
 	if err != nil {

@@ -37,11 +37,24 @@
 //
 // # When Redis is away
 //
-// Config.Policy says what happens, and has no default. After one failed attempt
-// and one repetition, together no longer than Config.Timeout, a breaker opens:
-// calls are answered by the policy at once, and a probe asks Redis ten times a
-// second until it takes writes again. In a cluster there is a breaker for each
-// of 32 ranges of slots.
+// Config.Policy says what happens, and has no default. It answers in two cases:
+//
+//   - Redis is silent: calls wait for it, and nothing at all has come from it for
+//     Config.Patience longer than its answers usually take, which is learned from
+//     them as TCP learns its round trip. The calls that wait are answered by the
+//     policy, and so are new ones, under Closed after up to 5 ms more, until Redis
+//     says anything. What had been sent is taken back or counted once, by its id.
+//   - The breaker is open: one attempt and one repetition, together no longer than
+//     Config.Timeout, got no answer. Calls are answered by the policy at once, and a
+//     probe asks Redis ten times a second until it takes writes again. In a cluster
+//     there is a breaker for each of 32 ranges of slots.
+//
+// So when Redis goes away, no call waits longer than its usual answer, Patience and
+// 2 ms, a little over 8 ms by default, whatever the rate. The price is that a pause
+// of Redis longer than that, be it a fork or a slow disk, is answered by the policy
+// too: under Closed, requests are refused. Where waiting is preferred, set Patience
+// to Timeout. A Redis that is merely far, or becomes slower, is learned within a few
+// answers; before the first answer, calls wait for up to Timeout.
 //
 //   - Closed refuses with *quota.UnavailableError.
 //   - Open lets everything through; how much is spent in the meantime has no

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,12 +18,16 @@ const (
 	batchSize    = 128
 	queueSize    = 4096
 	probeEvery   = 100 * time.Millisecond
+
+	// grace is how long a call waits for a Redis that is silent already.
+	grace = 5 * time.Millisecond
 )
 
 var (
 	errDown   = errors.New("redisquota: redis is away")
 	errBusy   = errors.New("redisquota: too many calls are waiting for redis")
 	errLate   = errors.New("redisquota: redis did not answer in time")
+	errSilent = errors.New("redisquota: redis is silent for longer than usual")
 	errClosed = errors.New("redisquota: store is closed")
 )
 
@@ -32,13 +37,14 @@ type lane struct {
 	s     *Store
 	queue chan *op
 	down  atomic.Bool // the breaker is open
-	probe string      // a key of this range
+	pulse *pulse
+	probe string // a key of this range
 }
 
 func (s *Store) startLanes(n, workers int) {
 	s.lanes = make([]*lane, n)
 	for i := range s.lanes {
-		l := &lane{s: s, queue: make(chan *op, queueSize), probe: s.probeKey(i, n)}
+		l := &lane{s: s, queue: make(chan *op, queueSize), pulse: newPulse(s.cfg.Patience, s.cfg.Timeout), probe: s.probeKey(i, n)}
 		s.lanes[i] = l
 		for range workers {
 			s.wg.Go(l.work)
@@ -57,14 +63,14 @@ func (s *Store) probeKey(i, n int) string {
 
 func (s *Store) lane(o *op) *lane { return s.lanes[int(o.slot)*len(s.lanes)/slots] }
 
-// send puts o on its way. When it returns an error, o was not sent and never
-// will be.
-func (s *Store) send(o *op) error {
+// send puts o on its way, to be waited for no longer than within. When it returns
+// an error, o was not sent and never will be.
+func (s *Store) send(o *op, within time.Duration) error {
 	l := s.lane(o)
 	if l.down.Load() {
 		return errDown
 	}
-	o.until = time.Now().Add(s.cfg.Timeout)
+	o.until = time.Now().Add(within)
 	select {
 	case l.queue <- o:
 		return nil
@@ -73,9 +79,9 @@ func (s *Store) send(o *op) error {
 	}
 }
 
-// wait returns the answer to o. It ends with Config.Timeout, with ctx, or with
-// the store.
-func (s *Store) wait(ctx context.Context, o *op) reply {
+// wait returns the answer to o. It ends with the time o was given, with ctx, with
+// the store, or when quiet is closed.
+func (s *Store) wait(ctx context.Context, o *op, quiet <-chan struct{}) reply {
 	if o.timer == nil {
 		o.timer = time.NewTimer(time.Until(o.until))
 	} else {
@@ -89,14 +95,15 @@ func (s *Store) wait(ctx context.Context, o *op) reply {
 		return r
 	case <-o.timer.C:
 		err = errLate
+	case <-quiet:
+		err = errSilent
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-s.ctx.Done():
 		err = errClosed
 	}
 	o.timer.Stop()
-	o.gone.Store(true)
-	return reply{err: err}
+	return reply{err: err, sent: !o.stage.CompareAndSwap(queued, left)}
 }
 
 // work sends what waits in the queue, as much as there is at a time.
@@ -128,28 +135,30 @@ func (l *lane) run(batch []*op) {
 	live := batch[:0]
 	for _, o := range batch {
 		switch {
-		case o.gone.Load():
 		case l.down.Load():
 			o.done <- reply{err: errDown}
 		case !time.Now().Before(o.until):
 			o.done <- reply{err: errLate}
-		default:
+		case o.stage.CompareAndSwap(queued, taken):
 			live = append(live, o)
 		}
 	}
 	if len(live) == 0 {
 		return
 	}
-	all := len(live)
+	l.begin()
+	defer l.end()
+	all, begun := len(live), time.Now()
 	failed, err := l.attempt(live)
 	if len(failed) > 0 && l.s.ctx.Err() == nil {
+		begun = time.Now()
 		failed, err = l.attempt(failed)
 	}
-	if 2*len(failed) > all {
+	if 2*len(failed) > all && !l.pulse.outdated(begun) {
 		l.fail()
 	}
 	for _, o := range failed {
-		o.done <- reply{err: err}
+		o.done <- reply{err: err, sent: true}
 	}
 }
 
@@ -159,11 +168,16 @@ func (l *lane) run(batch []*op) {
 func (l *lane) attempt(ops []*op) (failed []*op, err error) {
 	ctx, cancel := context.WithTimeout(l.s.ctx, l.s.cfg.Timeout/2)
 	defer cancel()
+	begun := time.Now()
 	var unknown []*op
-	for i, c := range l.pipeline(ctx, ops, false) {
+	cmds := l.pipeline(ctx, ops, false)
+	if slices.ContainsFunc(cmds, spoke) {
+		l.pulse.answered(time.Since(begun))
+	}
+	for i, c := range cmds {
 		switch e := c.Err(); {
 		case e == nil:
-			ops[i].done <- reply{val: c.Val()}
+			ops[i].done <- reply{val: c.Val(), sent: true}
 		case strings.HasPrefix(e.Error(), "NOSCRIPT"):
 			unknown = append(unknown, ops[i])
 		default:
@@ -178,9 +192,15 @@ func (l *lane) attempt(ops []*op) (failed []*op, err error) {
 			failed, err = append(failed, unknown[i]), e
 			continue
 		}
-		unknown[i].done <- reply{val: c.Val()}
+		unknown[i].done <- reply{val: c.Val(), sent: true}
 	}
 	return failed, err
+}
+
+// spoke reports whether Redis said anything to c, be it an error.
+func spoke(c *redis.Cmd) bool {
+	var e redis.Error
+	return c.Err() == nil || errors.As(c.Err(), &e)
 }
 
 func (l *lane) pipeline(ctx context.Context, ops []*op, full bool) []*redis.Cmd {
@@ -227,6 +247,7 @@ func (l *lane) heal() {
 		err := l.s.client.Set(ctx, l.probe, 1, time.Second).Err()
 		cancel()
 		if err == nil {
+			l.pulse.heal()
 			l.down.Store(false)
 			l.s.backlog.wake()
 			return

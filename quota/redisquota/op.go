@@ -18,8 +18,8 @@ type op struct {
 	slot   uint16
 	args   []any // of the command
 	until  time.Time
-	gone   atomic.Bool // its caller has left: no need to send it
-	done   chan reply  // holds one
+	stage  atomic.Int32
+	done   chan reply // holds one
 	timer  *time.Timer
 
 	buf  []byte   // the arguments, one after the other
@@ -27,10 +27,18 @@ type op struct {
 	text []string // the same, cut; args point to them
 }
 
+// The stages of an op.
+const (
+	queued int32 = iota
+	taken        // to be sent, or sent
+	left         // its caller has gone before that
+)
+
 // reply is the answer to an op, or the reason there is none.
 type reply struct {
-	val any
-	err error
+	val  any
+	err  error
+	sent bool // it may have reached Redis
 }
 
 // verdict is what a script said.
@@ -89,7 +97,7 @@ func (s *Store) newOp(sc *script, tenant string) *op {
 		o = &op{done: make(chan reply, 1)}
 	}
 	o.script, o.buf, o.cuts = sc, o.buf[:0], o.cuts[:0]
-	o.gone.Store(false)
+	o.stage.Store(queued)
 	var from, to int
 	o.buf, from, to = appendKey(o.buf, s.cfg.Prefix, tenant, 'h')
 	o.slot = slot(o.buf[from:to])

@@ -18,7 +18,7 @@ import (
 func newTestStore(t *testing.T, addr string) *Store {
 	t.Helper()
 	client := Client(redis.UniversalOptions{Addrs: []string{addr}})
-	s, err := New(client, Config{Policy: Closed, Timeout: 10e9})
+	s, err := New(client, Config{Policy: Closed, Timeout: 10e9, Patience: 10e9})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,6 +37,9 @@ type Store struct {
 	closing chan struct{}
 	once    sync.Once
 	wg      sync.WaitGroup
+
+	busy  atomic.Int64  // batches under way
+	awake chan struct{} // holds one: there is something to watch
 }
 
 // New returns a Store that uses client, which stays the caller's to close, after
@@ -56,6 +60,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		renew:   newScript("renew"),
 		balance: newScript("balance"),
 		closing: make(chan struct{}),
+		awake:   make(chan struct{}, 1),
 	}
 	s.backlog.max = cfg.Backlog
 	s.backlog.signal = make(chan struct{}, 1)
@@ -66,6 +71,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 		s.startLanes(1, 4)
 	}
 	s.wg.Go(s.deliver)
+	s.wg.Go(s.watch)
 	return s, nil
 }
 
@@ -86,15 +92,26 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// do sends o and waits for its answer. sent tells whether it may have reached
-// Redis.
-func (s *Store) do(ctx context.Context, o *op) (v verdict, sent bool, err error) {
-	if err := s.send(o); err != nil {
+// do sends o and waits for its answer until Redis falls silent. While it is silent
+// a patient call waits a little for the silence to end, any other not at all. sent
+// tells whether o may have reached Redis.
+func (s *Store) do(ctx context.Context, o *op, patient bool) (v verdict, sent bool, err error) {
+	p := s.lane(o).pulse
+	within, quiet := s.cfg.Timeout, p.silence()
+	if p.silent() {
+		if !patient {
+			s.ops.Put(o)
+			return verdict{}, false, errSilent
+		}
+		within, quiet = min(within, grace), nil
+	}
+	if err := s.send(o, within); err != nil {
 		s.ops.Put(o)
 		return verdict{}, false, err
 	}
-	v, err = s.wait(ctx, o).parse()
-	return v, !errors.Is(err, errDown), err
+	r := s.wait(ctx, o, quiet)
+	v, err = r.parse()
+	return v, r.sent, err
 }
 
 // Reserve implements quota.Store.
@@ -108,7 +125,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Reservation) error {
 	if err := r.Fits(); err != nil {
 		return err
 	}
-	v, sent, err := s.do(ctx, s.reserveOp(&r, token()))
+	v, sent, err := s.do(ctx, s.reserveOp(&r, token()), s.cfg.Policy == Closed)
 	if err == nil {
 		return v.limitError(&r)
 	}
@@ -137,7 +154,7 @@ func (s *Store) Settle(_ context.Context, r quota.Reservation, used int64) error
 		return unavailable(errClosed)
 	}
 	s.settleLocal(&r, used)
-	v, sent, err := s.do(s.ctx, s.settleOp(&r, used, false))
+	v, sent, err := s.do(s.ctx, s.settleOp(&r, used, false), false)
 	if err == nil {
 		return v.limitError(&r)
 	}
@@ -164,7 +181,7 @@ func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
 			}
 			s.renewLocal(ctx, r)
 			o := s.renewOp(r, token())
-			if err := s.send(o); err != nil {
+			if err := s.send(o, s.cfg.Timeout); err != nil {
 				lost = err
 				continue
 			}
@@ -174,7 +191,7 @@ func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
 			if o == nil {
 				continue
 			}
-			v, err := s.wait(ctx, o).parse()
+			v, err := s.wait(ctx, o, nil).parse()
 			if err != nil {
 				lost = err
 			} else if err := v.limitError(&part[i]); err != nil {
@@ -193,10 +210,10 @@ func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
 func (s *Store) Balance(ctx context.Context, tenant string) (quota.Balance, error) {
 	for {
 		o := s.balanceOp(tenant)
-		if err := s.send(o); err != nil {
+		if err := s.send(o, s.cfg.Timeout); err != nil {
 			return quota.Balance{}, unavailable(err)
 		}
-		r := s.wait(ctx, o)
+		r := s.wait(ctx, o, nil)
 		if r.err != nil {
 			return quota.Balance{}, unavailable(r.err)
 		}
