@@ -198,6 +198,10 @@ func (w *jsonWriter) str(s string) {
 	b := append(w.out, '"')
 	from := 0
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) && plain8(s[i:i+8]) {
+			i += 8
+			continue
+		}
 		c := s[i]
 		if c >= utf8.RuneSelf && w.o.ascii {
 			r, n := utf8.DecodeRuneInString(s[i:])
@@ -217,6 +221,18 @@ func (w *jsonWriter) str(s string) {
 		from = i
 	}
 	w.out = append(append(b, s[from:]...), '"')
+}
+
+// plain8 reports whether none of 8 bytes is escaped or above 0x7e.
+func plain8(s string) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	_ = s[7]
+	x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	quote, slash := x^('"'*ones), x^('\\'*ones)
+	// The terms have high bits if a byte is above 0x7f, below 0x20, a quote, a
+	// backslash or 0x7f, and none if there is no such byte.
+	return (x|(x-0x20*ones)&^x|(quote-ones)&^quote|(slash-ones)&^slash|(x+ones))&high == 0
 }
 
 func appendControl(b []byte, c byte) []byte {

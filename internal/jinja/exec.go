@@ -112,12 +112,12 @@ func (s *scopeStmt) exec(st *state) error {
 func (s *jumpStmt) exec(*state) error { return s.err }
 
 func (s *macroStmt) exec(st *state) error {
-	*st.slot(s.ref) = fromMacro(&macro{info: s.m, frame: st.frame})
-	return nil
+	*st.slot(s.ref) = st.mem.macro(s.m, st.frame)
+	return st.build(objectSize)
 }
 
 func (s *callStmt) exec(st *state) error {
-	caller := fromMacro(&macro{info: s.m, frame: st.frame})
+	caller := st.mem.macro(s.m, st.frame)
 	v, err := s.call.with(st, &caller)
 	if err != nil {
 		return at(err, s.line)

@@ -46,6 +46,9 @@ func filterInt(_ *state, x Value, a args) (Value, error) {
 			return x, errf(KindOverflow, "cannot convert float infinity to integer")
 		}
 	case String:
+		if n, ok := smallInt(x.Str()); ok && base == 10 {
+			return FromInt(n), nil
+		}
 		if len(x.Str()) > maxIntDigits {
 			return def, nil
 		}
@@ -57,6 +60,20 @@ func filterInt(_ *state, x Value, a args) (Value, error) {
 		}
 	}
 	return def, nil
+}
+
+// smallInt reads a decimal number of a few digits and nothing else.
+func smallInt(s string) (n int64, ok bool) {
+	if s == "" || len(s) > 18 {
+		return 0, false
+	}
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return 0, false
+		}
+		n = 10*n + int64(s[i]-'0')
+	}
+	return n, true
 }
 
 func floatToInt(f float64) Value {

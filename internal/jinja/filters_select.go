@@ -46,7 +46,7 @@ func mapper(st *state, a args) (getter, error) {
 // selectItems keeps the items for which a test agrees with keep. With byAttr
 // the test looks at an attribute of the item.
 func selectItems(st *state, x Value, a args, keep, byAttr bool) (Value, error) {
-	get := func(v Value) (Value, error) { return v, nil }
+	get := getter(itself)
 	if byAttr {
 		if len(a.pos) == 0 {
 			return x, errf(KindFilterArg, "Missing parameter for attribute name")

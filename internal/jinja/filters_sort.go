@@ -14,6 +14,9 @@ func attrGetter(attr, def Value, fold bool) (getter, error) {
 	var path []Value
 	switch attr.kind {
 	case Missing, None:
+		if !fold {
+			return itself, nil
+		}
 	case Int:
 		path = []Value{attr}
 	case String:
@@ -47,6 +50,8 @@ func attrGetter(attr, def Value, fold bool) (getter, error) {
 		return v, nil
 	}, nil
 }
+
+func itself(v Value) (Value, error) { return v, nil }
 
 // keyed is an item with its sort key.
 type keyed struct{ key, item Value }

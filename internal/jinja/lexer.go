@@ -14,6 +14,7 @@ type lexer struct {
 	toks      []token
 	lineStart bool   // the last match ended with a newline
 	open      []byte // closing brackets still expected in the current tag
+	texts     map[string]string
 }
 
 // lex returns the tokens of source, ended by tokEOF.
@@ -21,7 +22,7 @@ func lex(source string) ([]token, error) {
 	source = strings.ReplaceAll(source, "\r\n", "\n")
 	source = strings.ReplaceAll(source, "\r", "\n")
 	source = strings.TrimSuffix(source, "\n")
-	l := &lexer{src: source, line: 1, lineStart: true}
+	l := &lexer{src: source, line: 1, lineStart: true, texts: map[string]string{}}
 	for l.pos < len(l.src) {
 		if err := l.root(); err != nil {
 			return nil, err
@@ -31,9 +32,27 @@ func lex(source string) ([]token, error) {
 	return l.toks, nil
 }
 
+// emit adds a token. Equal names and literals share their memory, by which a
+// dict key that comes from the template is found without looking at its text.
 func (l *lexer) emit(t token) {
 	t.line = l.line
+	switch t.kind {
+	case tokName:
+		t.text = l.shared(t.text)
+	case tokString:
+		flag := t.val.flag
+		t.val = FromString(l.shared(t.val.Str()))
+		t.val.flag = flag
+	}
 	l.toks = append(l.toks, t)
+}
+
+func (l *lexer) shared(s string) string {
+	if first, ok := l.texts[s]; ok {
+		return first
+	}
+	l.texts[s] = s
+	return s
 }
 
 func (l *lexer) errorf(format string, args ...any) error {

@@ -3,6 +3,7 @@ package jinja
 import (
 	"maps"
 	"slices"
+	"unsafe"
 )
 
 // Map is a dict: entries in insertion order, unique keys. Small ones are
@@ -34,12 +35,21 @@ func (m *Map) Get(key string) (Value, bool) {
 		}
 		return m.entries[i].Val, true
 	}
-	for i := range m.entries {
-		if k := &m.entries[i].Key; k.kind == String && int(k.num) == len(key) && k.Str() == key {
-			return m.entries[i].Val, true
-		}
+	if i := m.scan(key); i >= 0 {
+		return m.entries[i].Val, true
 	}
 	return Value{}, false
+}
+
+// scan returns the position of a str key in a map without an index, or -1.
+func (m *Map) scan(key string) int {
+	p := unsafe.Pointer(unsafe.StringData(key))
+	for i := range m.entries {
+		if k := &m.entries[i].Key; int(k.num) == len(key) && k.kind == String && (k.ptr == p || k.Str() == key) {
+			return i
+		}
+	}
+	return -1
 }
 
 // Set adds an entry, or replaces the value of an existing str key in place.
@@ -54,13 +64,7 @@ func (m *Map) find(key Value) int {
 		return -1
 	}
 	if key.kind == String {
-		s := key.Str()
-		for i := range m.entries {
-			if k := &m.entries[i].Key; k.kind == String && int(k.num) == len(s) && k.Str() == s {
-				return i
-			}
-		}
-		return -1
+		return m.scan(key.Str())
 	}
 	for i := range m.entries {
 		if sameKey(m.entries[i].Key, key) {

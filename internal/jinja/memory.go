@@ -11,6 +11,7 @@ type memory struct {
 	ranges chunks[rng]
 	loops  chunks[loopState]
 	frames chunks[frame]
+	macros chunks[macro]
 	text   []byte // the chunk that strings are cut from
 	sorted []keyed
 }
@@ -28,6 +29,7 @@ func (m *memory) reset() {
 	m.ranges.reset()
 	m.loops.reset()
 	m.frames.reset()
+	m.macros.reset()
 	m.text = m.text[:0]
 	m.sorted = emptied(m.sorted)
 }
@@ -94,5 +96,11 @@ func (m *memory) rng(r rng) Value {
 }
 
 func (m *memory) loop() *loopState { return &m.loops.take(1)[:1][0] }
+
+func (m *memory) macro(info *macroInfo, f *frame) Value {
+	p := &m.macros.take(1)[:1][0]
+	p.info, p.frame = info, f
+	return fromMacro(p)
+}
 
 func (m *memory) frame() *frame { return &m.frames.take(1)[:1][0] }

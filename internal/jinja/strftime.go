@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -62,7 +63,7 @@ func directive(t time.Time, c byte) (string, bool) {
 	monday := (int(t.Weekday()) + 6) % 7
 	switch c {
 	case 'Y':
-		return fmt.Sprint(t.Year()), true
+		return strconv.Itoa(t.Year()), true
 	case 'C':
 		return fmt.Sprintf("%02d", t.Year()/100), true
 	case 'G':

@@ -32,6 +32,9 @@ func (st *state) toStr(v Value) (Value, error) {
 		return v, nil
 	case Undefined, Missing:
 		return FromString(""), nil
+	case Int:
+		var b [20]byte
+		return st.str(st.mem.copied(strconv.AppendInt(b[:0], v.int(), 10)))
 	}
 	w := textWriter{max: min(st.buildLeft, st.limit)}
 	if err := w.str(v); err != nil {
