@@ -2,6 +2,7 @@ package expediter
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +26,16 @@ func plain(err error) string {
 	var op *net.OpError
 	var engine *vllm.Error
 	var large *sse.TooLargeError
+	var unverified *tls.CertificateVerificationError // what certificates say came before any request
+	var alert tls.AlertError
+	var file *vllm.FileError
 	switch {
+	case errors.As(err, &unverified):
+		return unverified.Error()
+	case errors.As(err, &alert):
+		return "TLS: the replica answered " + alert.Error()
+	case errors.As(err, &file):
+		return file.Error()
 	case errors.As(err, &op):
 		return op.Error()
 	case errors.As(err, &engine):
