@@ -35,7 +35,6 @@ func (b *backlog) add(d debt) bool {
 		return false
 	}
 	b.debts = append(b.debts, d)
-	b.wake()
 	return true
 }
 
@@ -73,9 +72,13 @@ func (b *backlog) size() (pending int, dropped uint64) {
 	return len(b.debts) + b.out, b.dropped
 }
 
-// owe keeps a settlement for later.
+// owe keeps a settlement for later: for at once if Redis seems to be there.
 func (s *Store) owe(r *quota.Reservation, used int64, sent bool) bool {
-	return s.backlog.add(debt{r: *r, used: used, since: s.cfg.Now(), sent: sent})
+	kept := s.backlog.add(debt{r: *r, used: used, since: s.cfg.Now(), sent: sent})
+	if kept && !s.away() {
+		s.backlog.wake()
+	}
+	return kept
 }
 
 // deliver empties the backlog whenever it can, until the store closes.

@@ -3,6 +3,7 @@ package redisquota
 import (
 	"context"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,8 +42,13 @@ func addDialHook(c redis.UniversalClient) {
 	}
 }
 
-// brokenConn is a connection that fails with the error of its dial.
+// brokenConn is a connection that fails with the error of its dial. One whose
+// caller did not wait for it is put aside by the pool, and must not be taken for
+// good later: that is what SyscallConn is for, by which the pool looks whether a
+// connection was closed in the meantime.
 type brokenConn struct{ err error }
+
+func (b brokenConn) SyscallConn() (syscall.RawConn, error) { return nil, b.err }
 
 func (b brokenConn) Read([]byte) (int, error)         { return 0, b.err }
 func (b brokenConn) Write([]byte) (int, error)        { return 0, b.err }

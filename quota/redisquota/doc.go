@@ -44,8 +44,8 @@
 //     them as TCP learns its round trip. The calls that wait are answered by the
 //     policy, and so are new ones, under Closed after up to 5 ms more, until Redis
 //     says anything. What had been sent is taken back or counted once, by its id.
-//   - The breaker is open: one attempt and one repetition, together no longer than
-//     Config.Timeout, got no answer. Calls are answered by the policy at once, and a
+//   - The breaker is open: one attempt of half of Config.Timeout and one repetition
+//     of all of it got no answer. Calls are answered by the policy at once, and a
 //     probe asks Redis ten times a second until it takes writes again. In a cluster
 //     there is a breaker for each of 32 ranges of slots.
 //

@@ -149,10 +149,14 @@ func (l *lane) run(batch []*op) {
 	l.begin()
 	defer l.end()
 	all, begun := len(live), time.Now()
-	failed, err := l.attempt(live)
+	within := l.s.cfg.Timeout / 2 // so that there is time for another
+	if l.pulse.unknown() {
+		within = l.s.cfg.Timeout // there is no connection yet
+	}
+	failed, err := l.attempt(live, within)
 	if len(failed) > 0 && l.s.ctx.Err() == nil {
 		begun = time.Now()
-		failed, err = l.attempt(failed)
+		failed, err = l.attempt(failed, l.s.cfg.Timeout) // which may begin with a dial
 	}
 	if 2*len(failed) > all && !l.pulse.outdated(begun) {
 		l.fail()
@@ -165,8 +169,8 @@ func (l *lane) run(batch []*op) {
 // attempt sends the ops in one pipeline, those whose script is unknown to the
 // server a second time with the script, answers them, and returns those that
 // got no answer with the last reason.
-func (l *lane) attempt(ops []*op) (failed []*op, err error) {
-	ctx, cancel := context.WithTimeout(l.s.ctx, l.s.cfg.Timeout/2)
+func (l *lane) attempt(ops []*op, within time.Duration) (failed []*op, err error) {
+	ctx, cancel := context.WithTimeout(l.s.ctx, within)
 	defer cancel()
 	begun := time.Now()
 	var unknown []*op
@@ -243,7 +247,7 @@ func (l *lane) heal() {
 		case <-l.s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(l.s.ctx, max(l.s.cfg.Timeout, probeEvery))
+		ctx, cancel := context.WithTimeout(l.s.ctx, max(2*l.s.cfg.Timeout, probeEvery))
 		err := l.s.client.Set(ctx, l.probe, 1, time.Second).Err()
 		cancel()
 		if err == nil {

@@ -80,6 +80,13 @@ func (p *pulse) limitLocked() time.Duration {
 	return min(p.patience+p.mean+4*p.dev, p.most)
 }
 
+// unknown reports whether there was no answer ever.
+func (p *pulse) unknown() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.known
+}
+
 // beat is called by the watch, every beatEvery.
 func (p *pulse) beat() {
 	p.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -259,12 +260,14 @@ type Stats struct {
 
 // Stats returns the state of the moment.
 func (s *Store) Stats() Stats {
-	var st Stats
-	for _, l := range s.lanes {
-		st.Down = st.Down || l.down.Load()
-	}
+	st := Stats{Down: slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.down.Load() })}
 	st.Pending, st.Dropped = s.backlog.size()
 	return st
+}
+
+// away reports whether some part of Redis is away, or silent.
+func (s *Store) away() bool {
+	return slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.down.Load() || l.pulse.silent() })
 }
 
 func unavailable(cause error) error {

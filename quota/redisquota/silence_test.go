@@ -1,0 +1,178 @@
+package redisquota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/quota/redisquota"
+)
+
+// paced calls Reserve, and Settle for what was granted, at a rate for some time of
+// a bubble.
+type paced struct {
+	t *testing.T
+	s *redisquota.Store
+
+	mu      sync.Mutex
+	calls   int
+	away    int // answered as unavailable
+	longest time.Duration
+}
+
+func (p *paced) run(rate int, span time.Duration) {
+	var wg sync.WaitGroup
+	every := time.Second / time.Duration(rate)
+	for range span / every {
+		wg.Go(p.call)
+		time.Sleep(every)
+	}
+	wg.Wait()
+}
+
+func (p *paced) call() {
+	r := reservation("t", unique())
+	start := time.Now()
+	err := p.s.Reserve(context.Background(), r)
+	took := time.Since(start)
+	if err == nil {
+		start = time.Now()
+		if err := p.s.Settle(context.Background(), r, 1); err != nil {
+			p.t.Errorf("Settle = %v", err)
+		}
+		took = max(took, time.Since(start))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	p.longest = max(p.longest, took)
+	if errors.Is(err, quota.ErrUnavailable) {
+		p.away++
+	} else if err != nil {
+		p.t.Errorf("Reserve = %v", err)
+	}
+}
+
+// mark returns what happened since the last mark.
+func (p *paced) mark() (calls, away int, longest time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	calls, away, longest = p.calls, p.away, p.longest
+	p.calls, p.away, p.longest = 0, 0, 0
+	return calls, away, longest
+}
+
+// policies are all of them.
+var policies = map[string]redisquota.Config{
+	"closed": {Policy: redisquota.Closed}, "open": {Policy: redisquota.Open},
+	"local share": {Policy: redisquota.LocalShare, Share: 0.5},
+}
+
+// With Redis standing still or gone, under every policy and at every rate, from
+// the first moment to the last: no Reserve and no Settle takes longer than 10 ms,
+// and two probes after its return Redis is asked again.
+func TestH8NoCallWaitsForARedisThatIsAway(t *testing.T) {
+	for name, cfg := range policies {
+		for how, begin := range map[string]func(*fakeRedis) func(){"stopped": (*fakeRedis).stop, "killed": (*fakeRedis).kill} {
+			for _, rate := range []int{10, 1000, 5000} {
+				t.Run(fmt.Sprint(name, "/", how, "/", rate), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { testAway(t, cfg, begin, rate) })
+				})
+			}
+		}
+	}
+}
+
+func testAway(t *testing.T, cfg redisquota.Config, begin func(*fakeRedis) func(), rate int) {
+	f := &fakeRedis{delay: 300 * time.Microsecond}
+	s, end := openFake(t, f, cfg)
+	p := &paced{t: t, s: s}
+	p.run(rate, 500*time.Millisecond)
+	if _, away, longest := p.mark(); away > 0 || longest > 5*time.Millisecond {
+		t.Fatalf("before: %d unavailable, the slowest call took %v", away, longest)
+	}
+	over := begin(f)
+	p.run(rate, 1500*time.Millisecond)
+	calls, away, longest := p.mark()
+	if longest > 10*time.Millisecond {
+		t.Errorf("the slowest of %d calls took %v, want at most 10ms", calls, longest)
+	}
+	// Under Closed, all are refused but those that were under way.
+	if want := cfg.Policy == redisquota.Closed; (away > 0) != want || want && calls-away > 1 {
+		t.Errorf("%d of %d unavailable", away, calls)
+	}
+	if !s.Stats().Down {
+		t.Error("the breaker is not open")
+	}
+	over()
+	time.Sleep(200 * time.Millisecond) // two probes
+	synctest.Wait()
+	if s.Stats().Down {
+		t.Error("the breaker is open two probes after Redis came back")
+	}
+	p.run(rate, 500*time.Millisecond)
+	if calls, away, longest := p.mark(); away > 0 || longest > 5*time.Millisecond {
+		t.Errorf("after: %d of %d unavailable, the slowest call took %v", away, calls, longest)
+	}
+	end()
+}
+
+// A Redis that is far is not silent, and one that moves away or has become slower
+// is taken for silent a few times only.
+func TestASlowRedisIsNotSilent(t *testing.T) {
+	for _, delay := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeRedis{delay: delay}
+			s, end := openFake(t, f, redisquota.Config{Policy: redisquota.Closed, Timeout: max(5*delay, 100*time.Millisecond)})
+			p := &paced{t: t, s: s}
+			p.run(1000, time.Second)
+			if calls, away, _ := p.mark(); away > 0 {
+				t.Errorf("%v away from the start: %d of %d unavailable", delay, away, calls)
+			}
+			f.slow(300 * time.Microsecond)
+			p.run(1000, time.Second)
+			p.mark()
+			f.slow(delay)
+			p.run(1000, 10*delay)
+			_, away, _ := p.mark()
+			p.run(1000, 2*time.Second)
+			if calls, late, _ := p.mark(); late > 0 {
+				t.Errorf("%v away, for a while: %d of %d unavailable", delay, late, calls)
+			}
+			t.Logf("%v: %d calls were refused until that was learned", delay, away)
+			end()
+		})
+	}
+}
+
+// A Redis that stands still for a moment, as for a fork: the policy answers in
+// between and not a call longer, and the breaker stays closed.
+func TestAPauseEndsWithTheFirstAnswer(t *testing.T) {
+	for _, pause := range []time.Duration{4 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fakeRedis{delay: 300 * time.Microsecond}
+			s, end := openFake(t, f, redisquota.Config{Policy: redisquota.Closed})
+			p := &paced{t: t, s: s}
+			p.run(1000, 500*time.Millisecond)
+			p.mark()
+			resume := f.stop()
+			time.AfterFunc(pause, resume)
+			p.run(1000, pause)
+			_, away, longest := p.mark()
+			if most := int(pause / time.Millisecond); away > most || pause < 5*time.Millisecond && away > 0 || longest > 10*time.Millisecond {
+				t.Errorf("a pause of %v: %d unavailable, the slowest call took %v", pause, away, longest)
+			}
+			time.Sleep(time.Millisecond)
+			p.run(1000, time.Second)
+			if calls, away, _ := p.mark(); away > 0 || s.Stats().Down {
+				t.Errorf("after a pause of %v: %d of %d unavailable, %+v", pause, away, calls, s.Stats())
+			}
+			end()
+		})
+	}
+}
