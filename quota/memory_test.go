@@ -35,7 +35,7 @@ func verdict(err error) quota.Verdict {
 	return quota.OK
 }
 
-func TestMemoryRefusesWrongReservations(t *testing.T) {
+func TestH13MemoryRefusesWrongReservations(t *testing.T) {
 	good := quota.Reservation{ID: "1", Tenant: "t", Limit: window(10, 1000), Cost: 1}
 	long := strings.Repeat("x", 300)
 	for _, tt := range []struct {
@@ -84,7 +84,7 @@ func TestMemoryRefusesWrongReservations(t *testing.T) {
 	}
 }
 
-func TestMemoryRetryAfterIsEnough(t *testing.T) {
+func TestH11MemoryRetryAfterIsEnough(t *testing.T) {
 	for _, rate := range []float64{0.001, 1, 3, 1000.0 / 60, 1e6, 1e12} {
 		for _, burst := range []int64{1, 1000, 1e9, quota.MaxTokens} {
 			var c clock
@@ -112,7 +112,7 @@ func TestMemoryRetryAfterIsEnough(t *testing.T) {
 	}
 }
 
-func TestMemoryRateZero(t *testing.T) {
+func TestH14MemoryRateZero(t *testing.T) {
 	m := quota.NewMemory(quota.MemoryConfig{})
 	ctx := context.Background()
 	r := quota.Reservation{ID: "1", Tenant: "t", Limit: window(0, 100), Cost: 100}

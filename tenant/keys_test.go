@@ -44,7 +44,7 @@ func request(addr string, authorization ...string) *http.Request {
 	return r
 }
 
-func TestAuthenticate(t *testing.T) {
+func TestP4Authenticate(t *testing.T) {
 	for _, pepper := range [][]byte{nil, []byte("pepper"), []byte(strings.Repeat("long pepper ", 20))} {
 		good, goodDigest := newKey(t, pepper)
 		expired, expiredDigest := newKey(t, pepper)
@@ -198,7 +198,7 @@ func TestReplace(t *testing.T) {
 
 // A flood of bad keys of every shape from one address and from many, beside
 // good ones: every good one passes, also from the flooding address.
-func TestFloodDoesNotRefuseGoodKeys(t *testing.T) {
+func TestP11FloodDoesNotRefuseGoodKeys(t *testing.T) {
 	key, digest := newKey(t, nil)
 	k := newKeys(t, tenant.Config{}, tenant.Key{Digest: digest, Tenant: &tenant.Tenant{ID: "acme"}})
 	var wg sync.WaitGroup
@@ -281,7 +281,7 @@ func TestAuthenticateAllocatesNothing(t *testing.T) {
 }
 
 // A flood of keys from 200,000 addresses leaves nothing behind in memory.
-func TestFloodLeavesMemoryFlat(t *testing.T) {
+func TestP11FloodLeavesMemoryFlat(t *testing.T) {
 	key, digest := newKey(t, nil)
 	k := newKeys(t, tenant.Config{}, tenant.Key{Digest: digest, Tenant: &tenant.Tenant{ID: "acme"}})
 	heap := func() uint64 {
@@ -304,7 +304,7 @@ func TestFloodLeavesMemoryFlat(t *testing.T) {
 
 // The four kinds of keys that get as far as the digest should cost the same,
 // however much of a stored key they share.
-func BenchmarkAuthenticate(b *testing.B) {
+func BenchmarkP4Authenticate(b *testing.B) {
 	key, digest := newKey(b, nil)
 	k := newKeys(b, tenant.Config{}, tenant.Key{Digest: digest, Tenant: &tenant.Tenant{ID: "acme"}})
 	unknown, _ := newKey(b, nil)

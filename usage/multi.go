@@ -4,44 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/expediterhq/expediter"
 )
 
-// Multi gives each record to several sinks, each its own copy. A sink that
-// panics is contained and counted, and the others still get the record.
-type Multi struct {
-	sinks    []expediter.Sink
-	panicked atomic.Uint64
-}
+// Multi gives each record to several sinks, each its own copy.
+type Multi struct{ sinks []expediter.Sink }
 
 // NewMulti returns a sink that writes to all of sinks, in order.
 func NewMulti(sinks ...expediter.Sink) *Multi { return &Multi{sinks: sinks} }
 
-// Write gives r to every sink. It blocks only if one of them does.
+// Write gives r to every sink. It blocks only if one of them does. When one panics
+// the others still get the record; then Write panics with the same value, for the
+// Handler to contain and log.
 func (m *Multi) Write(r *expediter.Record) {
+	var first any
 	for i, s := range m.sinks {
 		own := r
 		if i < len(m.sinks)-1 {
 			c := *r
 			own = &c
 		}
-		m.write(s, own)
+		if p := write(s, own); first == nil {
+			first = p
+		}
+	}
+	if first != nil {
+		panic(first)
 	}
 }
 
-func (m *Multi) write(s expediter.Sink, r *expediter.Record) {
-	defer func() {
-		if recover() != nil {
-			m.panicked.Add(1)
-		}
-	}()
+func write(s expediter.Sink, r *expediter.Record) (panicked any) {
+	defer func() { panicked = recover() }()
 	s.Write(r)
+	return nil
 }
-
-// Panicked is how many writes ended in a panic of a sink.
-func (m *Multi) Panicked() uint64 { return m.panicked.Load() }
 
 // Close closes those sinks that have a method Close(context.Context) error,
 // at the same time, and joins their errors.

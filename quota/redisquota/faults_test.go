@@ -66,7 +66,7 @@ func atRest(t testing.TB, s *redisquota.Store, tenant string, charged int64) {
 
 // A reply that is lost after the server did the work is asked for again under the
 // same id.
-func TestLostReplyCountsOnce(t *testing.T) {
+func TestH3LostReplyCountsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	s, direct := open(t, redisquota.Config{}, proxy.Addr), open(t, redisquota.Config{}, server.Addr)
@@ -98,7 +98,7 @@ func TestLostReplyCountsOnce(t *testing.T) {
 
 // A Redis that answers too late: the caller is refused, and what was taken for
 // it goes back.
-func TestLateReplyIsTakenBack(t *testing.T) {
+func TestH3LateReplyIsTakenBack(t *testing.T) {
 	server := redistest.Start(t)
 	proxy := redistest.NewProxy(t, server.Addr)
 	s := open(t, redisquota.Config{Timeout: 100 * time.Millisecond}, proxy.Addr)
@@ -128,7 +128,7 @@ func verdictOf(err error) quota.Verdict {
 	return quota.OK
 }
 
-func TestScriptFlush(t *testing.T) {
+func TestH5ScriptFlush(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redisquota.Config{}, server.Addr)
 	ctx := context.Background()
@@ -165,7 +165,7 @@ func TestScriptFlush(t *testing.T) {
 
 // Callers that leave at any moment leave nothing behind, and no trail of broken
 // connections.
-func TestCallersLeave(t *testing.T) {
+func TestH17CallersLeave(t *testing.T) {
 	server := redistest.Start(t)
 	s := open(t, redisquota.Config{}, server.Addr)
 	balance(t, s, "t")
@@ -206,14 +206,14 @@ func TestCallersLeave(t *testing.T) {
 
 // The end of a request, its cancellation and its deadline settle it at once, from
 // two gateways.
-func TestSettleOnceOverGateways(t *testing.T) {
+func TestD10SettleOnceOverGateways(t *testing.T) {
 	server := redistest.Start(t)
 	a, b := open(t, redisquota.Config{}, server.Addr), open(t, redisquota.Config{}, server.Addr)
 	ctx := context.Background()
 	var wg sync.WaitGroup
 	for w := range 20 {
 		wg.Go(func() {
-			for i := range 100 {
+			for i := range 500 {
 				r := quota.Reservation{ID: fmt.Sprint(w, "-", i), Tenant: "t", Limit: only(0, 1e9, 0), Cost: 100}
 				if err := a.Reserve(ctx, r); err != nil {
 					t.Errorf("Reserve = %v", err)
@@ -231,42 +231,77 @@ func TestSettleOnceOverGateways(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	atRest(t, a, "t", 6000)
+	atRest(t, a, "t", 30_000)
 }
 
-// Three gateways, 500 reservations of a tenth of the budget: ten fit. And a cap
-// of ten holds over all of them.
-func TestGatewaysShareOneBudget(t *testing.T) {
+// Three gateways, 500 reservations of a tenth of the budget at once: ten fit.
+func TestH1GatewaysShareOneBudget(t *testing.T) {
+	if n := grantedTogether(t, only(0, 10_000, 0)); n != 10 {
+		t.Errorf("granted %d, want 10", n)
+	}
+}
+
+// And a cap of 12 holds over all of them.
+func TestH16GatewaysShareOneCap(t *testing.T) {
+	if n := grantedTogether(t, only(0, 1e9, 12)); n != 12 {
+		t.Errorf("granted %d, want 12", n)
+	}
+}
+
+func grantedTogether(t *testing.T, limit quota.Limit) int64 {
 	server := redistest.Start(t)
 	var stores []*redisquota.Store
 	for range 3 {
 		stores = append(stores, open(t, redisquota.Config{}, server.Addr))
 	}
-	for _, tt := range []struct {
-		tenant string
-		limit  quota.Limit
-		want   int64
-	}{{"budget", only(0, 10_000, 0), 10}, {"cap", only(0, 1e9, 12), 12}} {
-		var granted atomic.Int64
-		var wg sync.WaitGroup
-		for i := range 500 {
-			wg.Go(func() {
-				r := quota.Reservation{ID: fmt.Sprint(i), Tenant: tt.tenant, Limit: tt.limit, Cost: 1000}
-				if stores[i%3].Reserve(context.Background(), r) == nil {
-					granted.Add(1)
-				}
-			})
+	var granted atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			r := quota.Reservation{ID: fmt.Sprint(i), Tenant: "t", Limit: limit, Cost: 1000}
+			if stores[i%3].Reserve(context.Background(), r) == nil {
+				granted.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return granted.Load()
+}
+
+// A thousand refusals take nothing: what was left is left to the last token, and
+// whoever waits as long as he was told gets through.
+func TestH11RefusalsTakeNothing(t *testing.T) {
+	s := open(t, redisquota.Config{}, redistest.Start(t).Addr)
+	ctx := context.Background()
+	try := func(limit quota.Limit, cost int64) error {
+		return s.Reserve(ctx, quota.Reservation{ID: unique(), Tenant: limit.Windows[0].Name, Limit: limit, Cost: cost})
+	}
+	still := quota.Limit{Windows: []quota.Window{{Name: "still", Burst: 1000}}}
+	refills := quota.Limit{Windows: []quota.Window{{Name: "refills", Rate: 2000, Burst: 1000}}}
+	for _, limit := range []quota.Limit{still, refills} {
+		if err := try(limit, 600); err != nil {
+			t.Fatal(err)
 		}
-		wg.Wait()
-		if granted.Load() != tt.want {
-			t.Errorf("%s: granted %d, want %d", tt.tenant, granted.Load(), tt.want)
+	}
+	var last *quota.LimitError
+	for range 1000 {
+		if err := try(still, 401); verdictOf(err) != quota.OverQuota {
+			t.Fatalf("401 of 400 that are left: %v, want over quota", err)
 		}
+	}
+	if err := try(still, 400); err != nil {
+		t.Errorf("all that is left: %v", err)
+	}
+	redistest.Until(t, "a refusal", 10*time.Second, func() bool { return errors.As(try(refills, 1000), &last) })
+	<-time.After(last.After)
+	if err := try(refills, 1000); err != nil {
+		t.Errorf("after the %v that were named: %v", last.After, err)
 	}
 }
 
 // Gateways whose clocks are up to ten seconds apart, and jump, hammer one window:
 // between any two moments it grants what it should and no more.
-func TestSkewedClocks(t *testing.T) {
+func TestH2SkewedClocks(t *testing.T) {
 	server := redistest.Start(t)
 	var stores []*redisquota.Store
 	for i := range 4 {

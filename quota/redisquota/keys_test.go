@@ -90,7 +90,7 @@ func TestKeysExpire(t *testing.T) {
 	}
 }
 
-func TestOneSlotPerTenant(t *testing.T) {
+func TestH6OneSlotPerTenant(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	s := open(t, redisquota.Config{}, cluster.Addrs...)

@@ -41,7 +41,7 @@ func outageTime(t *testing.T) time.Duration {
 
 // Redis goes away under load and comes back. The policy holds in between, and
 // afterwards the charges are complete.
-func TestOutage(t *testing.T) {
+func TestH8Outage(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		cfg    redisquota.Config

@@ -212,7 +212,7 @@ func holderReservation(id string) quota.Reservation {
 // A gateway with 500 streams is killed. What it held comes back after its lease
 // and not before, though another gateway keeps serving the tenant, whose own
 // streams stay.
-func TestHolderKilled(t *testing.T) {
+func TestG7HolderKilled(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	l := &ledger{entries: map[string]*ledgerEntry{}}

@@ -31,7 +31,7 @@ func newTestStore(t *testing.T, addr string) *Store {
 
 // The scripts check what they are given even though the package never gives them
 // anything wrong.
-func TestScriptsRefuseWrongNumbers(t *testing.T) {
+func TestH13ScriptsRefuseWrongNumbers(t *testing.T) {
 	s := newTestStore(t, redistest.Start(t).Addr)
 	ctx := context.Background()
 	r := quota.Reservation{ID: "1", Tenant: "t", Cost: 400, Limit: quota.Limit{Windows: []quota.Window{{Name: "w", Burst: 1000}}}}
