@@ -174,6 +174,7 @@ type (
 		name string
 		m    *macroInfo
 		ref  ref
+		top  bool // not inside another statement
 	}
 	callStmt struct {
 		call *callExpr
@@ -225,6 +226,7 @@ type macroInfo struct {
 	caller    int
 	plain     bool     // none of the three is used
 	pure      bool     // see markPure
+	fixed     bool     // pure, and reads no variable of the render
 	id        int      // differs between the macros of a template
 	u         []*undef // per parameter: why it is undefined when not given
 }

@@ -39,7 +39,7 @@ func (st *state) emit(x expr) error {
 			if err != nil {
 				return err
 			}
-			return at(st.writeJSON(v, &defaultJSON), x.line)
+			return at(st.writePlainJSON(v), x.line)
 		}
 	}
 	v, err := x.eval(st)

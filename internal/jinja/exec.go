@@ -113,6 +113,9 @@ func (s *jumpStmt) exec(*state) error { return s.err }
 
 func (s *macroStmt) exec(st *state) error {
 	*st.slot(s.ref) = st.mem.macro(s.m, st.frame)
+	if s.top {
+		st.undefined--
+	}
 	return st.build(objectSize)
 }
 

@@ -87,6 +87,9 @@ func filterToJSON(st *state, x Value, a args) (Value, error) {
 	if err != nil {
 		return x, err
 	}
+	if *o == defaultJSON {
+		return st.capture(func() error { return st.writePlainJSON(x) })
+	}
 	return st.capture(func() error { return st.writeJSON(x, o) })
 }
 

@@ -121,6 +121,9 @@ func (x *callExpr) runPure(st *state, m *macro) error {
 		}
 		e.args[i] = v
 	}
+	if v := e.args[0]; m.info.fixed && !st.keeping && len(x.args.pos) == 1 && v.isDurable() && st.undefined == 0 {
+		return st.writeKept(textKey{m.info, v.ptr}, func() error { return m.invoke(st, []Value{v}) })
+	}
 	place, ok := e.hash(len(x.args.pos))
 	if !ok {
 		return m.invoke(st, e.args[:len(x.args.pos)])

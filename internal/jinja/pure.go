@@ -2,8 +2,11 @@ package jinja
 
 // purity finds the macros whose text depends on nothing but their arguments
 // and on what stays the same for a whole render. Calls of such a macro with
-// equal arguments write the same text.
+// equal arguments write the same text. With fixed set it finds those that do
+// not depend on the render either.
 type purity struct {
+	fixed  bool
+	names  []string           // that are looked up in the render's context
 	stores map[int]int        // assignments to the slots of the template's frame
 	macros map[int]*macroInfo // by slot of the template's frame
 	called map[*nameExpr]bool // names that are only called, and name one of macros
@@ -12,13 +15,25 @@ type purity struct {
 // markPure sets pure on the macros of a resolved template. A macro is pure if
 // the variables it reads are its own or never assigned, and the macros it calls
 // are pure; it may make and change namespaces, because none gets in or out.
-func markPure(body []stmt) {
+func markPure(body []stmt, ctxNames []string) {
 	stores := map[int]int{}
 	countStores(body, stores)
-	p := purity{stores: stores, macros: map[int]*macroInfo{}, called: map[*nameExpr]bool{}}
+	for _, fixed := range []bool{false, true} {
+		p := purity{fixed: fixed, names: ctxNames, stores: stores, macros: map[int]*macroInfo{}, called: map[*nameExpr]bool{}}
+		p.find(body)
+		for _, m := range p.macros {
+			m.pure = true
+			m.fixed = fixed
+		}
+	}
+}
+
+// find starts with all macros that are defined once, and drops those that are
+// not pure until none is left to drop.
+func (p *purity) find(body []stmt) {
 	for _, s := range body {
 		m, ok := s.(*macroStmt)
-		if ok && m.m.plain && len(m.m.params) <= memoArgs && stores[m.ref.slot] == 1 {
+		if ok && m.m.plain && len(m.m.params) <= memoArgs && p.stores[m.ref.slot] == 1 {
 			p.macros[m.ref.slot] = m.m
 		}
 	}
@@ -30,9 +45,6 @@ func markPure(body []stmt) {
 				changed = true
 			}
 		}
-	}
-	for _, m := range p.macros {
-		m.pure = true
 	}
 }
 
@@ -50,8 +62,12 @@ func countStores(body []stmt, stores map[int]int) {
 				continue
 			}
 			countTarget(&s.target, stores)
-			countTarget(&s.testOn, stores)
-			stores[s.loopRef.slot]++
+			if s.test != nil {
+				countTarget(&s.testOn, stores)
+			}
+			if s.usesLoop {
+				stores[s.loopRef.slot]++
+			}
 		case *setStmt:
 			countTarget(&s.target, stores)
 		case *setBlockStmt:
@@ -83,7 +99,7 @@ func (p *purity) macro(m *macroInfo) bool {
 			return false
 		}
 	}
-	return own(m.fn.in) && p.body(m.body)
+	return p.own(m.fn.in) && p.body(m.body)
 }
 
 func (p *purity) body(body []stmt) bool {
@@ -101,17 +117,17 @@ func (p *purity) stmt(s stmt) bool {
 	case *macroStmt, *callStmt:
 		return false
 	case *forStmt:
-		ok = !s.recursive && own(s.in) && own(s.testIn) && own(s.altIn)
+		ok = !s.recursive && p.own(s.in) && p.own(s.testIn) && p.own(s.altIn)
 	case *setStmt:
 		ok = ownTarget(&s.target)
 	case *setBlockStmt:
-		ok = ownTarget(&s.target) && own(s.in)
+		ok = ownTarget(&s.target) && p.own(s.in)
 	case *filterStmt:
-		ok = own(s.in)
+		ok = p.own(s.in)
 	case *withStmt:
-		ok = own(s.in)
+		ok = p.own(s.in)
 	case *scopeStmt:
-		ok = own(s.in)
+		ok = p.own(s.in)
 	}
 	xs, bodies := parts(s)
 	for _, x := range xs {
@@ -130,21 +146,39 @@ func (p *purity) expr(x expr) bool {
 	return walkExpr(x, func(x expr) bool {
 		switch x := x.(type) {
 		case *callExpr:
-			if n, ok := x.fn.(*nameExpr); ok && n.ref.up == 1 && p.macros[n.ref.slot] != nil {
+			if n, ok := x.fn.(*nameExpr); ok && (n.name == raiseName || n.ref.up == 1 && p.macros[n.ref.slot] != nil) {
 				p.called[n] = true
 			}
 		case *nameExpr:
-			return x.ref.up == 0 || x.ref.up == 1 && p.stores[x.ref.slot] == 0 || p.called[x]
+			if p.called[x] {
+				return x.name != raiseName || x.ref.up == 0 || p.stores[x.ref.slot] == 0
+			}
+			if p.fixed && x.name == raiseName {
+				return false
+			}
+			return x.ref.up == 0 || x.ref.up == 1 && p.stores[x.ref.slot] == 0 && !p.fixed
 		}
 		return true
 	})
 }
 
-// own reports whether a scope starts without values of another function.
-func own(in scopeInit) bool {
+// raiseName is the function that a macro may call whatever it is: a call ends
+// the render.
+const raiseName = "raise_exception"
+
+// own reports whether a scope starts without values of another function, and
+// if fixed is set, of the render.
+func (p *purity) own(in scopeInit) bool {
 	for i := range in {
-		if in[i].mode == initAlias && in[i].from.up > 0 {
-			return false
+		switch in[i].mode {
+		case initAlias:
+			if in[i].from.up > 0 {
+				return false
+			}
+		case initResolve:
+			if p.fixed && p.names[in[i].ctx] != raiseName {
+				return false
+			}
 		}
 	}
 	return true

@@ -26,7 +26,7 @@ func resolve(body []stmt) (*fnInfo, []string) {
 	s.analyze(body)
 	r.stmts(s, body)
 	fn.info.in = s.init(r)
-	markPure(body)
+	markPure(body, r.ctxNames)
 	return fn.info, r.ctxNames
 }
 

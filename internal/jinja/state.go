@@ -22,6 +22,9 @@ type state struct {
 	kws       []kwVal // stack of keyword arguments
 	mem       memory  // of the values made on the way
 	memo      memo
+	kept      *texts
+	keeping   bool // a text that will be kept is being written
+	undefined int  // macros of the template that are not defined yet
 }
 
 // frame holds the variables of one function call.
@@ -41,6 +44,7 @@ func (st *state) start(t *Template, dst []byte, env *Env) {
 	st.out, st.base, st.limit = dst, len(dst), len(dst)+l.Output
 	st.steps, st.buildLeft = l.Steps, l.Build
 	st.calls = 0
+	st.kept, st.undefined = &t.kept, t.macros
 	st.now = env.Now
 	st.ctx = st.ctx[:0]
 	for _, name := range t.ctxNames {
@@ -54,7 +58,7 @@ const maxKept = 4096
 
 func (st *state) finish() {
 	clear(st.ctx)
-	st.out, st.frame = nil, nil
+	st.out, st.frame, st.kept = nil, nil, nil
 	st.args, st.kws, st.slab = keep(st.args), keep(st.kws), keep(st.slab)
 	st.mem.reset()
 	st.memo.reset()

@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// Template is a parsed template. It is immutable and safe for concurrent use.
+// Template is a parsed template. It is safe for concurrent use. It never
+// changes but for the texts that it keeps for durable values.
 type Template struct {
 	body     []stmt
 	root     *fnInfo
 	ctxNames []string
 	states   sync.Pool
+	macros   int // macro statements in body itself
+	kept     texts
 }
 
 // Parse parses template source. It fails with an *Error of kind
@@ -30,6 +33,12 @@ func Parse(source string) (*Template, error) {
 	}
 	t := &Template{body: body}
 	t.root, t.ctxNames = resolve(body)
+	for _, s := range body {
+		if m, ok := s.(*macroStmt); ok {
+			m.top = true
+			t.macros++
+		}
+	}
 	t.states.New = func() any { return new(state) }
 	return t, nil
 }

@@ -43,6 +43,9 @@ const (
 // inside can change.
 const literal uint8 = 1 << 3
 
+// durable is a flag of lists and dicts; see Durable.
+const durable uint8 = 1 << 4
+
 // Value is one Python value. Values are small and are passed by value; what
 // they point to is never changed after construction, except namespaces and
 // generators. The zero Value is Missing.

@@ -98,13 +98,26 @@ func BenchmarkDecode10Turns5Tools(b *testing.B) {
 }
 
 // BenchmarkRender10Turns5Tools is everything after the JSON decoding:
-// preprocessing and rendering.
-func BenchmarkRender10Turns5Tools(b *testing.B) {
+// preprocessing and rendering, for tools that came before.
+func BenchmarkRender10Turns5Tools(b *testing.B) { benchRender(b, true) }
+
+// BenchmarkRender10TurnsNewTools is the same for tools that did not.
+func BenchmarkRender10TurnsNewTools(b *testing.B) { benchRender(b, false) }
+
+func benchRender(b *testing.B, again bool) {
 	in := benchInput(b)
 	for _, file := range benchTemplates(b) {
 		b.Run(strings.TrimSuffix(filepath.Base(file), ".jinja"), func(b *testing.B) {
 			t := benchTemplate(b, file)
 			c := new(conversation)
+			if again {
+				for range 2 {
+					if _, err := t.Append(nil, in); err != nil {
+						b.Skip("the template refuses the conversation: ", err)
+					}
+				}
+				c.cache = &t.cache
+			}
 			if err := c.decode(&in); err != nil {
 				b.Fatal(err)
 			}

@@ -19,6 +19,9 @@ type conversation struct {
 	info      Info
 	slab      jinja.Slab
 
+	cache   *toolCache // nil if not to be used
+	ordered bool       // tools come from the cache
+
 	addGeneration bool
 	keepOpen      bool // continue the final message
 }
@@ -44,8 +47,13 @@ func (c *conversation) decode(in *Input) error {
 		return err
 	}
 	c.messages = msgs.Items()
-	if c.tools, err = c.field("tools", in.Tools, jinja.List); err != nil {
-		return err
+	if c.cache != nil {
+		c.tools, c.ordered = c.cache.find(in.Tools)
+	}
+	if !c.ordered {
+		if c.tools, err = c.field("tools", in.Tools, jinja.List); err != nil {
+			return err
+		}
 	}
 	if c.documents, err = c.field("documents", in.Documents, jinja.List); err != nil {
 		return err

@@ -150,7 +150,9 @@ func TestGolden(t *testing.T) {
 				if !ok {
 					t.Fatalf("no conversation %s", want.ID)
 				}
-				checkRender(t, models[name], &c, want)
+				for range 3 { // the tools are new, seen before, and kept
+					checkRender(t, models[name], &c, want)
+				}
 			}
 		})
 	}

@@ -339,6 +339,9 @@ func modality(typ string) string {
 // the fields name, description and parameters, in this order and null if
 // missing. Other fields follow in their own order.
 func (c *conversation) orderTools() error {
+	if c.ordered {
+		return nil
+	}
 	if len(c.tools.Items()) == 0 {
 		c.tools = jinja.Nil()
 		return nil

@@ -42,12 +42,14 @@ type Options struct {
 	MaxBuild  int // bytes of intermediate values of one render. If zero, 256 MiB.
 }
 
-// Template is a compiled chat template. It is immutable and safe for
-// concurrent use.
+// Template is a compiled chat template. It is safe for concurrent use. It keeps
+// a bounded number of sets of tools that come again, with what the template
+// writes for them; renders are the same without.
 type Template struct {
 	tmpl   *jinja.Template
 	o      Options
 	format ContentFormat
+	cache  toolCache
 }
 
 // Compile parses a chat template. It fails with an *Error if the source is not
@@ -160,6 +162,9 @@ func (t *Template) Append(dst []byte, in Input) ([]byte, error) {
 func (t *Template) AppendInfo(dst []byte, in Input) ([]byte, Info, error) {
 	c := newConversation()
 	defer c.release()
+	if !in.Preprocessed {
+		c.cache = &t.cache
+	}
 	if err := c.decode(&in); err != nil {
 		return dst, Info{}, wrap(err)
 	}
@@ -167,6 +172,9 @@ func (t *Template) AppendInfo(dst []byte, in Input) ([]byte, Info, error) {
 		if err := c.preprocess(t.format); err != nil {
 			return dst, c.info, err
 		}
+	}
+	if c.cache != nil && !c.ordered {
+		t.cache.offer(in.Tools, t.tmpl.Forget)
 	}
 	out, err := t.render(dst, c, &in)
 	if err != nil {
