@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,23 +26,35 @@ type fakeRedis struct {
 	delay time.Duration
 	still chan struct{} // not nil: nothing is answered until it is closed
 	gone  bool
-	conns []net.Conn
+	hole  bool // dials are never answered
+	conns []*fakeConn
 	wg    sync.WaitGroup
+}
+
+// fakeConn is the server's end of a connection.
+type fakeConn struct {
+	net.Conn
+	lost atomic.Bool // whatever is sent arrives nowhere
 }
 
 var errRefused = errors.New("connection refused")
 
-func (f *fakeRedis) dial(context.Context, string, string) (net.Conn, error) {
+func (f *fakeRedis) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	f.mu.Lock()
-	delay := f.delay
+	delay, hole := f.delay, f.hole
 	f.mu.Unlock()
+	if hole {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	time.Sleep(delay)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.gone {
 		return nil, errRefused
 	}
-	near, far := net.Pipe()
+	near, end := net.Pipe()
+	far := &fakeConn{Conn: end}
 	f.conns = append(f.conns, far)
 	replies := make(chan string, 1<<12)
 	f.wg.Go(func() { f.read(far, replies) })
@@ -69,7 +82,7 @@ func (f *fakeRedis) read(c net.Conn, replies chan<- string) {
 	}
 }
 
-func (f *fakeRedis) answer(c net.Conn, replies <-chan string) {
+func (f *fakeRedis) answer(c *fakeConn, replies <-chan string) {
 	defer c.Close()
 	for out := range replies {
 		for range len(replies) {
@@ -78,6 +91,9 @@ func (f *fakeRedis) answer(c net.Conn, replies <-chan string) {
 		f.mu.Lock()
 		delay, still := f.delay, f.still
 		f.mu.Unlock()
+		if c.lost.Load() {
+			continue
+		}
 		if still != nil {
 			<-still
 		}
@@ -154,6 +170,22 @@ func (f *fakeRedis) kill() (revive func()) {
 	}
 }
 
+// vanish makes it a black hole: nothing that is sent arrives, on connections or to
+// make one. When it is back, the old connections still lead nowhere.
+func (f *fakeRedis) vanish() (appear func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hole = true
+	for _, c := range f.conns {
+		c.lost.Store(true)
+	}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.hole = false
+	}
+}
+
 // openFake returns a store at f with the defaults, to be ended in the bubble.
 func openFake(t *testing.T, f *fakeRedis, cfg redisquota.Config) (s *redisquota.Store, end func()) {
 	t.Helper()
@@ -169,5 +201,6 @@ func openFake(t *testing.T, f *fakeRedis, cfg redisquota.Config) (s *redisquota.
 		client.Close()
 		f.kill()
 		f.wg.Wait()
+		time.Sleep(2 * time.Second) // the dials that are not answered end
 	}
 }
