@@ -1,6 +1,9 @@
 package quota
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Check reports what makes r unfit for any store: a *LimitError with the verdict
 // Bad that names the field, or nil. It does not allocate for a good r.
@@ -69,7 +72,5 @@ func (r *Reservation) Term() time.Duration {
 }
 
 func (r *Reservation) bad(field, format string, args ...any) error {
-	e := bad(field, format, args...)
-	e.ID, e.Cost = r.ID, r.Cost
-	return e
+	return &LimitError{Verdict: Bad, ID: r.ID, Cost: r.Cost, Detail: field + " " + fmt.Sprintf(format, args...)}
 }

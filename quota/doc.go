@@ -13,8 +13,8 @@
 //
 // # Currency
 //
-// All amounts are priced tokens: whole numbers from [Cost], which multiplies
-// input and output tokens by the tenant's prices. A tenant may have several
+// All amounts are priced tokens: whole numbers, such as input and output tokens
+// multiplied by the tenant's prices, as package tenant's Price does. A tenant may have several
 // windows, for example one per minute, one per day, and one per model (put the
 // model in the window's name). A reservation must fit all its windows, is
 // taken from each, and its unused part goes back to each.

@@ -33,12 +33,15 @@ func (v Verdict) String() string {
 // LimitError says why a reservation was not made. Nothing was taken.
 type LimitError struct {
 	Verdict Verdict
-	ID      string        // the reservation's
-	Window  string        // the window that has no room, for OverQuota and Never
-	Limit   int64         // its burst in priced tokens, or the slots for OverConcurrency
-	Cost    int64         // what was asked for, in priced tokens
-	After   time.Duration // the least wait until it can fit if nobody else spends; 0 = no time can be named
-	Detail  string        // for Bad: the field and what was expected
+	ID      string // the reservation's
+	Window  string // the window that has no room, for OverQuota and Never
+	Limit   int64  // its burst in priced tokens, or the slots for OverConcurrency
+	Cost    int64  // what was asked for, in priced tokens
+	// After is the least wait until it can fit if nobody else spends; 0 = no time can
+	// be named. Nobody knows when a request that is running will end, so for
+	// OverConcurrency it is a second: a time to ask again, and no promise.
+	After  time.Duration
+	Detail string // for Bad: the field and what was expected
 }
 
 // Error returns the reason with the limit, in words fit for the caller.

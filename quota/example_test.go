@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/tenant"
 )
 
 // A tenant with a window per minute, one per day, and one for a costly model.
@@ -21,10 +22,8 @@ func ExampleMemory() {
 			{Name: "minute llama-70b", Rate: 10_000.0 / 60, Burst: 10_000},
 		},
 	}
-	cost, err := quota.Cost(1800, 1, 1000, 1, 3) // 1800 tokens in, at most 1000 out, which cost three times as much
-	if err != nil {
-		panic(err)
-	}
+	price := tenant.Price{Output: 3}
+	cost := price.Cost(1800, 1000) // 1800 tokens in, at most 1000 out, which cost three times as much
 	r := quota.Reservation{ID: "7f3a", Tenant: "acme", Limit: limit, Cost: cost}
 	fmt.Println("first:", store.Reserve(ctx, r))
 
@@ -37,7 +36,7 @@ func ExampleMemory() {
 	r2.Cost = 50_000
 	fmt.Println("third:", store.Reserve(ctx, r2))
 
-	used, _ := quota.Cost(1800, 1, 200, 1, 3) // the answer had 200 tokens
+	used := price.Cost(1800, 200) // the answer had 200 tokens
 	fmt.Println("settled:", store.Settle(ctx, r, used))
 	b, _ := store.Balance(ctx, "acme")
 	fmt.Println("running", b.Running, "charged", b.Charged)

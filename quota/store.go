@@ -76,8 +76,9 @@ type Store interface {
 	Settle(ctx context.Context, r Reservation, used int64) error
 
 	// Renew extends each reservation by its Lease from now on and notes its
-	// Used. Called every third of a lease or so, it outlives a lost call. Settled ones are skipped. The error joins those of the reservations
-	// that could not be renewed; the others were.
+	// Used. Called every third of a lease or so, it outlives a lost call. Settled
+	// ones are skipped. The error joins those of the reservations that could not be
+	// renewed; the others were.
 	Renew(ctx context.Context, rs []Reservation) error
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,8 @@ func dial(at string) (redis.UniversalClient, error) {
 	return redisquota.Client(o), nil
 }
 
-// compare asks the store for the charges of every tenant in the report.
+// compare asks the store for the charges of every tenant in the report, and of
+// those it knows that have no records.
 func (r *result) compare(ctx context.Context, at, prefix string) error {
 	client, err := dial(at)
 	if err != nil {
@@ -55,15 +57,17 @@ func (r *result) compare(ctx context.Context, at, prefix string) error {
 		return err
 	}
 	defer store.Close()
+	tenants, err := store.Tenants(ctx)
+	if err != nil {
+		return err
+	}
 	recorded := make(map[string]int64)
-	var tenants []string
-	for _, row := range r.Rows { // sorted by tenant
-		if _, known := recorded[row.Tenant]; !known {
-			tenants = append(tenants, row.Tenant)
-		}
+	for _, row := range r.Rows {
+		tenants = append(tenants, row.Tenant)
 		recorded[row.Tenant] += row.Charged
 	}
-	for _, t := range tenants {
+	slices.Sort(tenants)
+	for _, t := range slices.Compact(tenants) {
 		b, err := store.Balance(ctx, t)
 		if err != nil {
 			return err

@@ -130,15 +130,40 @@ func settle(t *testing.T, s quota.Store, tenant, id string, cost, used int64) {
 	}
 }
 
-func TestCharges(t *testing.T) {
-	server := redistest.Start(t)
-	client := redisquota.Client(redis.UniversalOptions{Addrs: []string{server.Addr}})
-	defer client.Close()
-	store, err := redisquota.New(client, redisquota.Config{Policy: redisquota.Closed, Prefix: "test:"})
+// open returns a store under the prefix "test:", and its client.
+func open(t *testing.T, addr string) (*redisquota.Store, redis.UniversalClient) {
+	t.Helper()
+	client := redisquota.Client(redis.UniversalOptions{Addrs: []string{addr}})
+	t.Cleanup(func() { client.Close() })
+	store, err := redisquota.New(client, redisquota.Config{Policy: redisquota.Closed, Prefix: "test:", Timeout: 10 * time.Second, Patience: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(func() { store.Close() })
+	return store, client
+}
+
+// A tenant that was charged and has no record at all is found by its charges.
+func TestChargesWithoutRecords(t *testing.T) {
+	server := redistest.Start(t)
+	store, _ := open(t, server.Addr)
+	settle(t, store, "acme", "a1", 5000, 1155)
+	settle(t, store, "beta", "b1", 500, 110)
+	settle(t, store, "lost", "l1", 500, 42)
+	out, errOut, code := report(t, "-json", "-redis", server.Addr, "-prefix", "test:", write(t, sample()...))
+	var rep result
+	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 3 {
+		t.Fatalf("code %d, %s, %v: %s", code, errOut, err, out)
+	}
+	want := charge{Tenant: "lost", Charged: 42, Difference: 42}
+	if len(rep.Charges) != 3 || rep.Charges[2] != want || rep.Charges[0].Difference != 0 {
+		t.Errorf("charges %+v, want %+v last", rep.Charges, want)
+	}
+}
+
+func TestCharges(t *testing.T) {
+	server := redistest.Start(t)
+	store, client := open(t, server.Addr)
 	settle(t, store, "beta", "b1", 500, 110)
 	settle(t, store, "acme", "a1", 500, 55)
 	settle(t, store, "acme", "a2", 5000, 1100)

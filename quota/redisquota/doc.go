@@ -12,7 +12,7 @@
 // server must not evict keys that have not expired (maxmemory-policy noeviction).
 // An ACL user needs ~<Prefix>* and the commands EVAL, EVALSHA, SET, PEXPIRE,
 // EXISTS, TIME, HGET, HMGET, HSET, HDEL, HGETALL, ZADD, ZREM, ZCOUNT, ZRANGE and
-// ZRANGEBYSCORE.
+// ZRANGEBYSCORE; for Tenants, SCAN too.
 //
 // Time is the server's: no clock of a gateway enters a decision.
 //
