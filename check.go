@@ -45,6 +45,7 @@ func (c *Config) checkBounds(bad func(field, want string, args ...any)) {
 	}{
 		{"Limits.Body", float64(c.Limits.Body)}, {"Limits.Bodies", float64(c.Limits.Bodies)},
 		{"Limits.Answer", float64(c.Limits.Answer)}, {"Limits.Event", float64(c.Limits.Event)},
+		{"Limits.Head", float64(c.Limits.Head)}, {"Limits.Fields", float64(c.Limits.Fields)},
 		{"Limits.Choices", float64(c.Limits.Choices)}, {"Limits.Prompts", float64(c.Limits.Prompts)},
 		{"Timeouts.Body", float64(c.Timeouts.Body)}, {"Timeouts.FirstToken", float64(c.Timeouts.FirstToken)},
 		{"Timeouts.Silence", float64(c.Timeouts.Silence)}, {"Timeouts.Answer", float64(c.Timeouts.Answer)},

@@ -134,6 +134,8 @@ type Limits struct {
 	Bodies  int64 // bytes of all request bodies in memory together. If zero, 1 GiB
 	Answer  int64 // bytes of one answer that is not streamed. If zero, 64 MiB
 	Event   int   // bytes of one event of a stream. If zero, 16 MiB
+	Head    int   // bytes of the head of a request. If zero, 64 KiB
+	Fields  int   // header fields of a request. If zero, 100
 	Choices int   // n of one request. If zero, 16
 	Prompts int   // prompts of one completion request. If zero, 128
 }

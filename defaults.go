@@ -12,6 +12,8 @@ func (c Config) withDefaults() Config {
 	c.Limits.Bodies = cmp.Or(c.Limits.Bodies, 1<<30)
 	c.Limits.Answer = cmp.Or(c.Limits.Answer, 64<<20)
 	c.Limits.Event = cmp.Or(c.Limits.Event, 16<<20)
+	c.Limits.Head = cmp.Or(c.Limits.Head, 64<<10)
+	c.Limits.Fields = cmp.Or(c.Limits.Fields, 100)
 	c.Limits.Choices = cmp.Or(c.Limits.Choices, 16)
 	c.Limits.Prompts = cmp.Or(c.Limits.Prompts, 128)
 	c.Timeouts.Body = cmp.Or(c.Timeouts.Body, 30*time.Second)

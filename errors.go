@@ -51,6 +51,13 @@ func errTooLarge(limit int64) *openai.Error {
 	return &openai.Error{Status: http.StatusRequestEntityTooLarge, Code: "request_too_large", Message: fmt.Sprintf("The request body is larger than the limit of %d bytes.", limit)}
 }
 
+func errHeadTooLarge(l *Limits) *openai.Error {
+	return &openai.Error{
+		Status: http.StatusRequestHeaderFieldsTooLarge, Code: "head_too_large",
+		Message: fmt.Sprintf("The request's headers exceed %d fields or %d bytes.", l.Fields, l.Head),
+	}
+}
+
 func errBodyTimeout() *openai.Error {
 	return &openai.Error{Status: http.StatusRequestTimeout, Code: "request_timeout", Message: "The request body did not arrive in time."}
 }

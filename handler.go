@@ -157,6 +157,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.current.Load().Timeouts.Body))
 	}
+	if l := &h.current.Load().Limits; !headFits(r, l) {
+		h.refuse(w, errHeadTooLarge(l))
+		return
+	}
 	switch path := r.URL.Path; path {
 	case "/v1/chat/completions":
 		h.complete(w, r, openai.Chat)
