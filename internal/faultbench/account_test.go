@@ -160,7 +160,7 @@ func TestG2ReleaseWhenCloseFails(t *testing.T) {
 	for _, how := range []string{"error", "panic"} {
 		t.Run("G2 "+how, func(t *testing.T) {
 			base := vllm.NewTransport(vllm.TransportConfig{})
-			defer base.CloseIdleConnections()
+			defer closeIdle(base)
 			h := faultbench.Open(t, faultbench.Options{
 				Respond: func(g *faultbench.Got) faultbench.Script {
 					if g.Ask.MaxTokens == 7 {
@@ -193,7 +193,7 @@ func TestG2ReleaseWhenCloseFails(t *testing.T) {
 			if err := h.Handler.Reload(h.Config); err != nil {
 				t.Errorf("Reload with the same transport = %v", err)
 			}
-			base.CloseIdleConnections()
+			closeIdle(base)
 		})
 	}
 }

@@ -48,7 +48,7 @@ func blackHole(t *testing.T) string {
 func TestE3Dial(t *testing.T) {
 	hole := blackHole(t)
 	transport := vllm.NewTransport(vllm.TransportConfig{DialTimeout: 300 * time.Millisecond})
-	defer transport.CloseIdleConnections()
+	defer closeIdle(transport)
 	patient := vllm.NewTransport(vllm.TransportConfig{DialTimeout: time.Minute})
 	for name, dial := range map[string]expediter.Pool{"E3 leaves": {Transport: patient}, "E3 stays": {Transport: transport}} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestE3Dial(t *testing.T) {
 			if r := h.Records()[0]; r.Attempts != 2 {
 				t.Errorf("record = %+v", r)
 			}
-			transport.CloseIdleConnections()
+			closeIdle(transport)
 		})
 	}
 }

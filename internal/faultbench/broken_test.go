@@ -373,14 +373,14 @@ func TestF12Poison(t *testing.T) {
 		replicas int
 		warm     bool
 		delay    time.Duration
-		revive   bool
+		down     time.Duration // if zero, for ever
 	}{
-		{"F12 at once, kept connections", 8, true, 0, false},
-		{"F12 at once, fresh connections", 8, false, 0, false},
-		{"F12 after a while", 8, true, 150 * time.Millisecond, false},
-		{"F12 one replica that comes back", 1, true, 150 * time.Millisecond, true},
+		{"F12 at once, kept connections", 8, true, 0, 0},
+		{"F12 at once, fresh connections", 8, false, 0, 0},
+		{"F12 after a while", 8, true, 150 * time.Millisecond, 0},
+		{"F12 one replica that comes back", 1, true, 150 * time.Millisecond, time.Millisecond},
 	} {
-		t.Run(tc.name, func(t *testing.T) { poison(t, tc.replicas, tc.warm, tc.delay, tc.revive) })
+		t.Run(tc.name, func(t *testing.T) { poison(t, tc.replicas, tc.warm, tc.delay, tc.down) })
 	}
 }
 
@@ -397,36 +397,11 @@ func harmless(t *testing.T, h *faultbench.House) {
 	wg.Wait()
 }
 
-func poison(t *testing.T, replicas int, warm bool, delay time.Duration, revive bool) {
-	var h *faultbench.House
-	var mu sync.Mutex
-	var killed []string
-	kill := func(g *faultbench.Got) faultbench.Script {
-		mu.Lock()
-		defer mu.Unlock()
-		killed = append(killed, g.Replica)
-		for _, r := range h.Replicas {
-			if r.Name != g.Replica {
-				continue
-			}
-			r.Kill()
-			if revive {
-				if err := r.Revive(); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-		return faultbench.Script{End: faultbench.DropRST}
-	}
-	h = faultbench.Open(t, faultbench.Options{
+func poison(t *testing.T, replicas int, warm bool, delay, down time.Duration) {
+	h := faultbench.Open(t, faultbench.Options{
 		Replicas: replicas, Unseen: true,
-		Respond: func(g *faultbench.Got) faultbench.Script {
-			if strings.Contains(string(g.Body), "POISON") {
-				wait := time.NewTimer(delay)
-				<-wait.C
-				return kill(g)
-			}
-			return faultbench.Speak(g).Script()
+		Replica: func(_ int, r *faultbench.Replica) {
+			r.Fatal = faultbench.Fatal{Text: "POISON", After: delay, Down: down}
 		},
 	})
 	good := func() { harmless(t, h) }
@@ -437,7 +412,7 @@ func poison(t *testing.T, replicas int, warm bool, delay time.Duration, revive b
 	body, _ := bad.Body()
 	var last faultbench.Answer
 	for range 6 {
-		if revive { // wait until the restart was seen
+		if down > 0 { // wait until the restart was seen
 			gen := h.Members[0].Generation()
 			last = h.Send(t.Context(), "/v1/chat/completions", strings.NewReader(body), nil, nil)
 			if last.Code == "request_crashes_engine" {
@@ -452,10 +427,12 @@ func poison(t *testing.T, replicas int, warm bool, delay time.Duration, revive b
 		}
 		good()
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(killed) > 2 {
-		t.Errorf("%d replicas were lost: %v, want at most 2", len(killed), killed)
+	killed := 0
+	for _, r := range h.Replicas {
+		killed += r.Deaths()
+	}
+	if killed > 2 {
+		t.Errorf("%d replicas were lost, want at most 2", killed)
 	}
 	if last.Code != "request_crashes_engine" || last.Header.Get("X-Should-Retry") != "false" {
 		t.Errorf("at last: status %d, %s", last.Status, last.Body)

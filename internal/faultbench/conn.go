@@ -172,8 +172,19 @@ func (c *conn) answer(in *inbound) bool {
 	for p := c.r.peak.Load(); n > p && !c.r.peak.CompareAndSwap(p, n); p = c.r.peak.Load() {
 	}
 	defer c.r.running.Add(-1)
-	sc := c.r.Respond(&g)
-	ok := c.play(sc, e)
+	var sc Script
+	ok := false
+	switch adapter := g.Ask.Model != c.r.model() && c.r.Adapters.Slots > 0; {
+	case c.r.die(c, in.body):
+		sc.End = DropRST
+	case adapter && !c.r.Adapters.use(c, g.Ask.Model):
+	default:
+		sc = c.r.Respond(&g)
+		ok = c.play(sc, e)
+		if adapter {
+			c.r.Adapters.done(g.Ask.Model)
+		}
+	}
 	e.update(func(g *Got) {
 		g.Ended, g.End = time.Now(), sc.End
 		if at := c.gone.Load(); at != 0 {

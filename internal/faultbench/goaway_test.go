@@ -181,7 +181,7 @@ func TestM4GoAway(t *testing.T) {
 			if r := h.Records()[0]; r.Attempts != want || r.Charged != 10 {
 				t.Errorf("record = %+v, want %d attempts", r, want)
 			}
-			transport.CloseIdleConnections()
+			closeIdle(transport)
 			s.close()
 			s.mu.Lock()
 			defer s.mu.Unlock()

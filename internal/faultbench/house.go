@@ -3,6 +3,7 @@ package faultbench
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/internal/certs/certtest"
 	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
@@ -31,6 +33,7 @@ type Options struct {
 	Tenant   func(*tenant.Tenant)
 	Server   func(*http.Server)
 	Wrap     func(http.Handler) http.Handler
+	Secure   bool // clients come by TLS, and may speak HTTP/2
 
 	// Unseen allows attempts that never reached a ledger, since connections
 	// were refused or lost on the way.
@@ -61,6 +64,7 @@ type House struct {
 	URL      string
 	Addr     string
 	Client   *http.Client
+	TLS      *tls.Config // how clients believe the house, if it is secure
 	Logs     *Log
 
 	options Options
@@ -233,10 +237,25 @@ func (h *House) listen() {
 	h.must(err)
 	h.Addr = ln.Addr().String()
 	h.URL = "http://" + h.Addr
+	serve := h.server.Serve
+	if h.options.Secure {
+		h.secure()
+		serve = func(l net.Listener) error { return h.server.ServeTLS(l, "", "") }
+	}
 	go func() {
 		defer close(h.served)
-		_ = h.server.Serve(ln) // always ErrServerClosed in the end
+		_ = serve(ln) // always ErrServerClosed in the end
 	}()
+}
+
+// secure gives the server a certificate that the house's client believes.
+func (h *House) secure() {
+	a := certtest.New(h.T, "house")
+	h.URL = "https://" + h.Addr
+	h.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{a.Issue("gateway", "127.0.0.1").TLS(h.T)}}
+	h.TLS = &tls.Config{RootCAs: a.Pool()}
+	tr := h.Client.Transport.(*http.Transport)
+	tr.TLSClientConfig, tr.ForceAttemptHTTP2 = h.TLS.Clone(), true
 }
 
 // ServeCounted is the gateway as the house's own server serves it, for tests

@@ -25,13 +25,17 @@ const (
 // itself, so that a script rules every byte of what it sends. All fields must
 // be set before Start; methods may be called at any time.
 type Replica struct {
-	Name    string
-	Model   string        // served model; If empty, acme-8b
-	KV      int           // cache capacity reported, in tokens. If zero, 200,000
-	Idle    time.Duration // an idle connection is closed after it. If zero, never
-	Ledger  *Ledger       // shared by the replicas of a house
-	Respond func(*Got) Script
-	Face    func(path string) *Script // answers probes and scrapes; nil, or a nil Script: the usual answer
+	Name     string
+	Model    string        // served model; If empty, acme-8b
+	KV       int           // cache capacity reported, in tokens. If zero, 200,000
+	Idle     time.Duration // an idle connection is closed after it. If zero, never
+	Ledger   *Ledger       // shared by the replicas of a house
+	Respond  func(*Got) Script
+	Fatal    Fatal                     // a prompt that takes it down
+	Adapters AdapterSlots              // its LoRA adapters
+	Waiting  int                       // requests in the engine's own line, as it reports them
+	Usage    float64                   // share of the cache in use, as it reports it
+	Face     func(path string) *Script // answers probes and scrapes; nil, or a nil Script: the usual answer
 
 	accept  atomic.Int32
 	conns   atomic.Int64
@@ -39,6 +43,10 @@ type Replica struct {
 	tokens  atomic.Int64
 	started atomic.Int64 // unix nanoseconds: changes at each restart
 	peak    atomic.Int64
+	report  atomic.Int32
+	frozen  atomic.Pointer[[]byte]
+	deaths  atomic.Int64
+	stopped chan struct{} // closed by Stop
 
 	mu   sync.Mutex
 	addr string
@@ -51,6 +59,7 @@ type Replica struct {
 func (r *Replica) Start() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.stopped = make(chan struct{})
 	return r.listenLocked("127.0.0.1:0")
 }
 
@@ -60,7 +69,7 @@ func (r *Replica) listenLocked(addr string) error {
 		return fmt.Errorf("faultbench: listen: %w", err)
 	}
 	r.ln, r.addr = ln, ln.Addr().String()
-	r.started.Store(time.Now().UnixNano())
+	r.ResetCounters() // it is a new process
 	if r.open == nil {
 		r.open = make(map[*conn]struct{})
 	}
@@ -125,6 +134,7 @@ func (r *Replica) CutAll() {
 // Stop ends the replica and waits for everything it runs.
 func (r *Replica) Stop() {
 	r.Kill()
+	close(r.stopped)
 	r.wg.Wait()
 }
 

@@ -68,13 +68,14 @@ type Speech struct {
 	Text   string        // of each delta
 	Tokens int           // how many
 	Prompt int           // prompt tokens reported
+	Cached int           // prompt tokens reported as found in the cache
 	TTFT   time.Duration // before the first
 	Pace   time.Duration // before each of the others
 }
 
 // Usage returns the usage object after n tokens.
 func (s Speech) Usage(n int) string {
-	return fmt.Sprintf(`{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":0}}`, s.Prompt, s.Prompt+n, n)
+	return fmt.Sprintf(`{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}`, s.Prompt, s.Prompt+n, n, s.Cached)
 }
 
 func (s Speech) chunk(choices, usage string) []byte {

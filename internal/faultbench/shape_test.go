@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -30,12 +31,16 @@ func TestO11EveryRefusal(t *testing.T) {
 		{"O11 404 model", "ok", 404, func(_ *http.Request, b *string) { *b = strings.Replace(*b, faultbench.Alias, "x", 1) }},
 		{"O11 404 path", "ok", 404, func(r *http.Request, _ *string) { r.URL.Path = "/v1/nothing" }},
 		{"O11 405", "ok", 405, func(r *http.Request, _ *string) { r.Method = "PUT" }},
+		{"O11 431 fields", "ok", 431, func(r *http.Request, _ *string) { r.Header["X-Many"] = make([]string, 101) }},
+		{"O11 431 bytes", "ok", 431, func(r *http.Request, _ *string) { r.Header.Set("X-Large", strings.Repeat("x", 64<<10)) }},
 		{"O11 413", "ok", 413, func(_ *http.Request, b *string) { *b += strings.Repeat(" ", 20_000) }},
 		{"O11 415", "ok", 415, func(r *http.Request, _ *string) { r.Header.Set("Content-Type", "text/plain") }},
 		{"O11 400 syntax", "ok", 400, func(_ *http.Request, b *string) { *b = "{" }},
 		{"O11 400 quota", "ok", 400, func(_ *http.Request, b *string) { *b = strings.Replace(*b, `"max_tokens":5`, `"max_tokens":5000`, 1) }},
 		{"O11 429 quota", "ok", 429, func(_ *http.Request, b *string) { *b = strings.Replace(*b, `"max_tokens":5`, `"max_tokens":2980`, 1) }},
 		{"O11 400 of the engine", "400", 400, nil},
+		{"O11 401 of the engine", "401", 502, nil}, // the gateway's key is wrong, not the client's
+		{"O11 403 of the engine", "403", 502, nil},
 		{"O11 501", "501", 501, nil},
 		{"O11 502", "500", 502, nil},
 		{"O11 503 overloaded", "503", 503, nil},
@@ -85,6 +90,9 @@ func refusing(t *testing.T, mode *atomic.Value) *faultbench.House {
 			switch mode.Load() {
 			case "400":
 				return faultbench.JSON(400, []byte(`{"error":{"message":"bad temperature","type":"BadRequestError","param":"temperature","code":400}}`), 0)
+			case "401", "403":
+				status, _ := strconv.Atoi(mode.Load().(string)) // it is a number
+				return faultbench.JSON(status, []byte(`{"error":"Unauthorized"}`), 0)
 			case "501":
 				return faultbench.JSON(501, []byte(`{"detail":"no"}`), 0)
 			case "500":

@@ -2,6 +2,7 @@ package faultbench_test
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,9 @@ import (
 	"github.com/expediterhq/expediter"
 	"github.com/expediterhq/expediter/internal/faultbench"
 )
+
+// closeIdle lets go of a transport's idle connections.
+func closeIdle(t http.RoundTripper) { t.(interface{ CloseIdleConnections() }).CloseIdleConnections() }
 
 // TestM2ConnectionsAreKept: streams and whole answers share a few connections,
 // also when the end of a body comes after [DONE] by itself.
