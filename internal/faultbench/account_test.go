@@ -121,7 +121,7 @@ func TestG1CountersReturnToZero(t *testing.T) {
 		Replicas: 4, Unseen: true, Racing: true, Respond: mischief, Config: quick,
 		Tenant: bounded,
 	})
-	chaos(t, h, 2400, 40)
+	chaos(t, h, full(2400, 20_000), 40)
 	h.Check()
 	count := make(map[expediter.Status]int)
 	for _, r := range h.Records() {

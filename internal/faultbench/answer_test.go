@@ -136,9 +136,7 @@ func TestC5ErrorEvent(t *testing.T) {
 	if r.Status != expediter.StatusTruncated || r.Attempts != 1 || r.Charged != 12 || h.Ledger.Len() != 1 {
 		t.Errorf("record = %+v", r)
 	}
-	one, _ := h.Members[0].Failures()
-	other, _ := h.Members[1].Failures()
-	if n := one + other; n != 1 {
+	if n := failures(h); n != 1 {
 		t.Errorf("%d failures counted against replicas, want 1", n)
 	}
 }
@@ -215,6 +213,20 @@ func TestD1D2D9Usage(t *testing.T) {
 			}
 			if !a.OK() || lasts == 1 != tc.last || running > 0 != tc.running || lasts > 1 {
 				t.Errorf("%d chunks of usage alone, %d with running usage: %s", lasts, running, a.Body)
+			}
+			if got := h.Ledger.All()[n]; tc.last {
+				s := faultbench.Speak(&got)
+				s.Ask.StreamOptions.Continuous = tc.running
+				if want := string(s.Last().Data) + "data: [DONE]\n\n"; !strings.HasSuffix(a.Body, want) {
+					t.Errorf("the stream ends with %q, want what the replica sent: %q", a.Body[max(0, len(a.Body)-len(want)):], want)
+				}
+				var sent strings.Builder
+				for _, p := range s.Body() {
+					sent.Write(p.Data)
+				}
+				if tc.running && a.Body != sent.String() {
+					t.Errorf("the client got\n%s\nwant what the replica sent\n%s", a.Body, sent.String())
+				}
 			}
 			if ask := h.Ledger.All()[n].Ask; !ask.StreamOptions.IncludeUsage || !ask.StreamOptions.Continuous {
 				t.Errorf("the replica was asked for %+v", ask.StreamOptions)

@@ -69,8 +69,20 @@ func TestC1C2BrokenStreams(t *testing.T) {
 			if r.Status != expediter.StatusTruncated || r.Output != 20 || r.Charged != int64(r.Input+20) || r.Attempts != 1 {
 				t.Errorf("record = %+v", r)
 			}
+			if n := failures(h); n != 1 {
+				t.Errorf("%d failures counted against replicas, want 1", n)
+			}
 		})
 	}
+}
+
+// failures returns how many are counted against the replicas of a house.
+func failures(h *faultbench.House) (all int) {
+	for _, m := range h.Members {
+		n, _ := m.Failures()
+		all += n
+	}
+	return all
 }
 
 // TestC9ShortBody: a whole answer that breaks off is tried elsewhere, and is
@@ -277,8 +289,41 @@ func TestF3RoleOnly(t *testing.T) {
 	}
 }
 
+// TestF4FirstTokenTimeout: a replica that takes a request and stalls is let go
+// by the time another works on it; two executions at most, and one charge.
+func TestF4FirstTokenTimeout(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		var attempts first
+		h := faultbench.Open(t, faultbench.Options{
+			Replicas: 2,
+			Config: func(c *expediter.Config) {
+				c.Timeouts.FirstToken, c.Timeouts.Answer = 300*time.Millisecond, 300*time.Millisecond
+			},
+			Respond: func(g *faultbench.Got) faultbench.Script {
+				if attempts.attempt(g) {
+					return faultbench.Script{End: faultbench.Silent}
+				}
+				return faultbench.Speak(g).Script()
+			},
+		})
+		if a := h.Do(t.Context(), faultbench.Request{Stream: stream, MaxTokens: 5}); !a.OK() {
+			t.Errorf("stream %t: %v, status %d: %s", stream, a.Err, a.Status, a.Body)
+		}
+		h.Check()
+		got := h.Ledger.All()
+		if len(got) != 2 || got[0].Gone.IsZero() || got[0].Gone.Sub(got[1].Arrived) > soon {
+			t.Fatalf("stream %t: %d executions, the first let go at %v", stream, len(got), got[0].Gone)
+		}
+		if r := h.Records()[0]; r.Attempts != 2 || r.Charged != 12 || got[0].Tokens != 0 {
+			t.Errorf("stream %t: record = %+v", stream, r)
+		}
+		h.Close()
+	}
+}
+
 // TestF4RoleChunksAreNoProgress: a replica that says something now and then,
-// but no token, is given up at the limit for the first token.
+// but no token, is given up at the limit for the first token; comments are no
+// tokens either (A7).
 func TestF4RoleChunksAreNoProgress(t *testing.T) {
 	var attempts first
 	h := faultbench.Open(t, faultbench.Options{
@@ -293,7 +338,7 @@ func TestF4RoleChunksAreNoProgress(t *testing.T) {
 			for range 100 {
 				role := s.Role()
 				role.Pause = 50 * time.Millisecond
-				p = append(p, role)
+				p = append(p, role, faultbench.Piece{Data: []byte(": ping\n\n")})
 			}
 			return faultbench.Stream(append(p, s.Body()...)...)
 		},

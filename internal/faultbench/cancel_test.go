@@ -329,31 +329,50 @@ func TestE5ClientLeavesQueue(t *testing.T) {
 	for i := range leavers {
 		leavers[i] = h.Ask(faultbench.Request{Stream: true, MaxTokens: 5, Text: "LEAVER", Pad: 6000})
 	}
-	for range waiting - leaving {
+	h.Eventually("those that will leave", func() bool { return h.Handler.Lines()["small"].Waiting == leaving })
+	var asked []string
+	for i := range waiting - leaving {
+		r := faultbench.Request{Stream: true, MaxTokens: 5, Pad: 6000}
+		_, own := r.Body()
+		asked = append(asked, own)
 		wg.Go(func() {
-			if a := h.Do(context.Background(), faultbench.Request{Stream: true, MaxTokens: 5, Pad: 6000}); !a.OK() {
+			if a := h.Do(context.Background(), r); !a.OK() {
 				t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
 			}
 		})
+		h.Eventually("one more in line", func() bool { return h.Handler.Lines()["small"].Waiting == leaving+i+1 })
 	}
-	h.Eventually("the line", func() bool { return h.Handler.Lines()["small"].Waiting == waiting })
 	for i, l := range leavers {
 		l.Leave(i%2 == 0)
 	}
 	h.Eventually("the line to shrink", func() bool { return h.Handler.Lines()["small"].Waiting == waiting-leaving })
 	close(release)
 	wg.Wait()
+	h.Check()
+	place := 0
 	for _, g := range h.Ledger.All() {
 		if strings.Contains(string(g.Body), "LEAVER") {
 			t.Error("a request whose client had left reached the replica")
 		}
+		// Several fit at once, and those that start together arrive as it happens.
+		const together = 16
+		if was := slices.Index(asked, g.Nonce); was >= 0 {
+			if was < place-together || was > place+together {
+				t.Errorf("request %d of the line was number %d to be served", was, place)
+			}
+			place++
+		}
+	}
+	if place != waiting-leaving {
+		t.Errorf("%d of the line were served, want %d", place, waiting-leaving)
 	}
 }
 
 // TestE8ClientStopsReading: clients that read one byte and stop are cut off;
 // what is kept for them is bounded, and others are served meanwhile.
 func TestE8ClientStopsReading(t *testing.T) {
-	const clients, events, size = 20, 3200, 16 << 10
+	const events, size = 3200, 16 << 10
+	clients := full(20, 200)
 	large := strings.Repeat("B", size)
 	h := faultbench.Open(t, faultbench.Options{
 		Config: func(c *expediter.Config) { c.Timeouts.Write = 500 * time.Millisecond },
@@ -447,7 +466,8 @@ func TestD5ChargeWhatWasMade(t *testing.T) {
 // TestD10SettleOnce: clients that leave at the very end; one record each, and
 // the sums agree.
 func TestD10SettleOnce(t *testing.T) {
-	const runs, together = 2000, 20
+	const together = 20
+	runs := full(2000, 10_000)
 	h := faultbench.Open(t, faultbench.Options{
 		Replicas: 2, Unseen: true, Racing: true, // clients that leave while their request is being sent
 		Config: func(c *expediter.Config) {

@@ -311,19 +311,48 @@ func TestB1PerDeltaFlush(t *testing.T) {
 }
 
 // TestB3ServerWriteTimeout: the server's own time-out, which is one for the
-// whole response, does not cut a stream.
+// whole response, does not cut a stream; a client that stops reading is cut off
+// by the gateway's, and an answer that is not streamed is bounded too.
 func TestB3ServerWriteTimeout(t *testing.T) {
 	h := faultbench.Open(t, faultbench.Options{
 		Server: func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond },
+		Config: func(c *expediter.Config) {
+			c.Timeouts.Write, c.Timeouts.Answer = 500*time.Millisecond, 2*time.Second
+			c.Retry.Attempts = 1
+		},
 		Respond: func(g *faultbench.Got) faultbench.Script {
 			s := faultbench.Speak(g)
-			s.Pace = 100 * time.Millisecond
+			switch g.Ask.MaxTokens {
+			case 3200:
+				s.Text = g.Nonce + strings.Repeat("B", 16<<10)
+			case 9:
+				return faultbench.Script{End: faultbench.Silent}
+			default:
+				s.Pace = 100 * time.Millisecond
+			}
 			return s.Script()
 		},
 	})
+	stopped := h.Ask(faultbench.Request{Stream: true, MaxTokens: 3200})
+	_ = stopped.Conn.SetReadBuffer(4 << 10)
+	if a := h.Do(t.Context(), faultbench.Request{MaxTokens: 9}); a.Status != 504 {
+		t.Errorf("an answer that never comes: %v, status %d: %s", a.Err, a.Status, a.Body)
+	}
+	h.Members[0].Succeeded(time.Now()) // that one is no concern of the others
 	for _, stream := range []bool{true, false} {
 		if a := h.Do(t.Context(), faultbench.Request{Stream: stream, MaxTokens: 8}); !a.OK() || a.Finish == "" {
 			t.Errorf("stream %t: %v: %s", stream, a.Err, a.Body)
 		}
+	}
+	h.Check()
+	stopped.Leave(true)
+	stalled := 0
+	for _, r := range h.Records() {
+		if r.Status == expediter.StatusStalled {
+			stalled++
+		}
+	}
+	if stalled != 1 {
+		t.Errorf("%d clients were cut off as stalled, want 1", stalled)
 	}
 }

@@ -99,7 +99,7 @@ func TestN4Smuggling(t *testing.T) {
 		Config: func(c *expediter.Config) { c.Timeouts.Body = 200 * time.Millisecond },
 	})
 	corpus := smuggled(h)
-	if len(corpus) < 90 {
+	if len(corpus) < 100 {
 		t.Fatalf("%d variants", len(corpus))
 	}
 	for name, raw := range corpus {

@@ -103,6 +103,13 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+// Forget empties the log.
+func (l *Log) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
+}
+
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,12 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/admission"
 	"github.com/expediterhq/expediter/internal/faultbench"
+	"github.com/expediterhq/expediter/prefix"
 	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/router"
 	"github.com/expediterhq/expediter/tenant"
 )
 
@@ -21,7 +25,7 @@ import (
 // complete, longer ones end with an error event, new requests are sent
 // elsewhere, and every record is there.
 func TestQ1Drain(t *testing.T) {
-	const streams = 60
+	const streams = 60 // TestQ1SIGTERM of the examples has 200
 	h := faultbench.Open(t, faultbench.Options{Replicas: 2, Respond: func(g *faultbench.Got) faultbench.Script {
 		s := faultbench.Speak(g)
 		s.Pace = 20 * time.Millisecond
@@ -92,7 +96,8 @@ func TestQ1Drain(t *testing.T) {
 // TestQ3ReloadUnderLoad: reloads with replicas, names and limits coming and
 // going cost no request; invalid ones change nothing.
 func TestQ3ReloadUnderLoad(t *testing.T) {
-	const reloads, clients = 60, 8
+	const clients = 8
+	reloads := full(60, 200)
 	h := faultbench.Open(t, faultbench.Options{Replicas: 3, Respond: func(g *faultbench.Got) faultbench.Script {
 		s := faultbench.Speak(g)
 		s.Pace = 2 * time.Millisecond
@@ -218,7 +223,7 @@ func TestM5Informational(t *testing.T) {
 
 // TestM8AbortIsNoIncident: clients that leave make no noise.
 func TestM8AbortIsNoIncident(t *testing.T) {
-	const clients = 300
+	clients := full(300, 1000)
 	h := faultbench.Open(t, faultbench.Options{
 		Wrap: func(next http.Handler) http.Handler { // no deadline to abort by: the panic remains
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(bare{w}, r) })
@@ -275,7 +280,7 @@ func (b bare) Flush()                      { b.w.(http.Flusher).Flush() }
 func TestQ4GoroutinesAndDescriptors(t *testing.T) {
 	for range 3 {
 		h := faultbench.Open(t, faultbench.Options{Replicas: 3, Unseen: true, Racing: true, Respond: mischief, Config: quick, Tenant: bounded})
-		chaos(t, h, 400, 40)
+		chaos(t, h, full(400, 3_360), 40)
 		h.Close()
 	}
 }
@@ -304,7 +309,7 @@ func (f faulty) Settle(ctx context.Context, r quota.Reservation, used int64) err
 // TestG5PanicInAPart: a part with a mistake in it spoils one request and
 // leaks nothing, in whatever state the request is.
 func TestG5PanicInAPart(t *testing.T) {
-	for _, in := range []string{"authenticate", "reserve", "settle", "transport", "sink"} {
+	for _, in := range []string{"authenticate", "reserve", "settle", "transport", "sink", "scorer", "line", "prefix"} {
 		for _, how := range []string{"answered", "left", "broken"} {
 			t.Run("G5 "+in+" "+how, func(t *testing.T) { panicIn(t, in, how) })
 		}
@@ -342,6 +347,16 @@ func panicIn(t *testing.T, in, how string) {
 				c.Quota = faulty{c.Quota, in}
 			case "transport":
 				c.Pools[0].Transport = roundTripper(func(*http.Request) (*http.Response, error) { panic("transport") })
+			case "scorer":
+				c.Pools[0].Router = router.New(router.Config{Scorers: append(router.Default(), router.ScorerFunc(func([]float64, *router.Request, []*registry.Replica) {
+					if broken.Load() {
+						panic("scorer")
+					}
+				}))})
+			case "line":
+				c.Pools[0].Admitter = faultyLine{&broken}
+			case "prefix":
+				c.Pools[0].Prefix = faultyPrefix{prefix.NewTable(prefix.TableConfig{}), &broken}
 			case "sink":
 				c.Usage = sinkFunc(func(r *expediter.Record) {
 					sink.Write(r)
@@ -352,7 +367,8 @@ func panicIn(t *testing.T, in, how string) {
 	})
 	broken.Store(true)
 	for _, stream := range []bool{true, false} {
-		r := faultbench.Request{Stream: stream, MaxTokens: 5}
+		h.Logs.Forget()
+		r := faultbench.Request{Stream: stream, MaxTokens: 5, Pad: 4000}
 		if how == "left" {
 			l := h.Ask(r)
 			_ = l.Conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -360,9 +376,41 @@ func panicIn(t *testing.T, in, how string) {
 			l.Leave(true)
 		} else if a := h.Do(t.Context(), r); a.OK() && how == "broken" {
 			t.Errorf("status %d: %s", a.Status, a.Body)
+		} else if how == "answered" && !a.OK() && a.Status != 500 {
+			t.Errorf("status %d: %s; want an answer or a 500", a.Status, a.Body)
+		}
+		h.Check()
+		panics := strings.Count(h.Logs.String(), "level=ERROR msg=\"panic in ")
+		reached := in == "authenticate" || in == "reserve" || how == "answered" // else the client may leave before
+		if panics > 1 || reached && panics != 1 {
+			t.Errorf("%d panics in the log, want 1: %.2000s", panics, h.Logs.String())
 		}
 	}
-	h.Check()
+}
+
+// faultyLine and faultyPrefix panic where they are used.
+type faultyLine struct{ broken *atomic.Bool }
+
+func (f faultyLine) Admit(_ context.Context, _ admission.Work, start func() (bool, error)) error {
+	if f.broken.Load() {
+		panic("line")
+	}
+	_, err := start()
+	return err
+}
+
+func (faultyLine) Freed() {}
+
+type faultyPrefix struct {
+	prefix.Map
+	broken *atomic.Bool
+}
+
+func (f faultyPrefix) Overlap(n []int, blocks []uint64) {
+	if f.broken.Load() {
+		panic("prefix")
+	}
+	f.Map.Overlap(n, blocks)
 }
 
 type sinkFunc func(*expediter.Record)

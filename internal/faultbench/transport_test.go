@@ -17,7 +17,7 @@ func closeIdle(t http.RoundTripper) { t.(interface{ CloseIdleConnections() }).Cl
 // TestM2ConnectionsAreKept: streams and whole answers share a few connections,
 // also when the end of a body comes after [DONE] by itself.
 func TestM2ConnectionsAreKept(t *testing.T) {
-	const requests, together = 400, 8
+	const requests, together = 1600, 8
 	for _, stream := range []bool{true, false} {
 		h := faultbench.Open(t, faultbench.Options{
 			Config: func(c *expediter.Config) { c.Scrape = -1 },
@@ -40,7 +40,8 @@ func TestM2ConnectionsAreKept(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := h.Replicas[0].Conns(); n > 2*together {
+		// So many that end are the most that can be left in TIME_WAIT.
+		if n := h.Replicas[0].Conns(); n > together+requests/100 {
 			t.Errorf("stream %t: %d connections for %d requests, %d at a time", stream, n, requests, together)
 		}
 		h.Close()
@@ -50,7 +51,8 @@ func TestM2ConnectionsAreKept(t *testing.T) {
 // TestM1IdleConnectionClosed: a replica that closes idle connections early
 // costs attempts, which are counted, but no client an answer.
 func TestM1IdleConnectionClosed(t *testing.T) {
-	const requests, together = 400, 10
+	const together = 10
+	requests := full(400, 20_000)
 	h := faultbench.Open(t, faultbench.Options{
 		Replicas: 2, Unseen: true,
 		Replica: func(_ int, r *faultbench.Replica) { r.Idle = 10 * time.Millisecond },
