@@ -35,7 +35,7 @@ type Config struct {
 	// Patience is how much longer than it usually takes Redis may say nothing at
 	// all before the policy answers until it speaks again: see the package
 	// documentation. Timeout or more makes every call wait for up to Timeout.
-	// If zero, 6 ms.
+	// If zero, 5 ms.
 	Patience time.Duration
 	// Keep is how long a tenant that nobody uses is remembered. A window that
 	// needs longer to drain is empty again after it. If zero, 35 days; at least
@@ -81,7 +81,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Timeout = 100 * time.Millisecond
 	}
 	if c.Patience == 0 {
-		c.Patience = 6 * time.Millisecond
+		c.Patience = 5 * time.Millisecond
 	}
 	if c.Keep == 0 {
 		c.Keep = 35 * 24 * time.Hour

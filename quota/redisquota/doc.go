@@ -50,7 +50,7 @@
 //     there is a breaker for each of 32 ranges of slots.
 //
 // So when Redis goes away, no call waits longer than its usual answer, Patience and
-// 2 ms, a little over 8 ms by default, whatever the rate. The price is that a pause
+// 2 ms, less than 8 ms by default with a Redis that is near, whatever the rate. The price is that a pause
 // of Redis longer than that, be it a fork or a slow disk, is answered by the policy
 // too: under Closed, requests are refused. Where waiting is preferred, set Patience
 // to Timeout. A Redis that is merely far, or becomes slower, is learned within a few
