@@ -44,17 +44,19 @@
 //     them as TCP learns its round trip. The calls that wait are answered by the
 //     policy, and so are new ones, under Closed after up to 5 ms more, until Redis
 //     says anything. What had been sent is taken back or counted once, by its id.
-//   - The breaker is open: one attempt of half of Config.Timeout and one repetition
-//     of all of it got no answer. Calls are answered by the policy at once, and a
-//     probe asks Redis ten times a second until it takes writes again. In a cluster
-//     there is a breaker for each of 32 ranges of slots.
+//   - The breaker is open: one attempt and one repetition, which together end within
+//     twice Config.Timeout, got no answer. Calls are answered by the policy at once,
+//     and a probe asks Redis ten times a second until it takes writes again. In a
+//     cluster there is a breaker for each of 32 ranges of slots.
 //
 // So when Redis goes away, no call waits longer than its usual answer, Patience and
-// 2 ms, less than 8 ms by default with a Redis that is near, whatever the rate. The price is that a pause
-// of Redis longer than that, be it a fork or a slow disk, is answered by the policy
-// too: under Closed, requests are refused. Where waiting is preferred, set Patience
-// to Timeout. A Redis that is merely far, or becomes slower, is learned within a few
-// answers; before the first answer, calls wait for up to Timeout.
+// 2 ms, less than 8 ms by default with a Redis that is near, whatever the rate. The
+// price is that a pause of Redis longer than that, be it a fork or a slow disk, is
+// answered by the policy too: under Closed, requests are refused. Where waiting is
+// preferred, set Patience to Timeout. A Redis that is merely far, or becomes slower,
+// is learned within a few answers; before the first answer, and as long as a cluster
+// lets some slots of a range be answered and others not, calls wait for up to
+// Timeout.
 //
 //   - Closed refuses with *quota.UnavailableError.
 //   - Open lets everything through; how much is spent in the meantime has no

@@ -149,11 +149,7 @@ func (l *lane) run(batch []*op) {
 	l.begin()
 	defer l.end()
 	all, begun := len(live), time.Now()
-	within := l.s.cfg.Timeout / 2 // so that there is time for another
-	if l.pulse.unknown() {
-		within = l.s.cfg.Timeout // there is no connection yet
-	}
-	failed, err := l.attempt(live, within)
+	failed, err := l.attempt(live, l.pulse.attempt())
 	if len(failed) > 0 && l.s.ctx.Err() == nil {
 		begun = time.Now()
 		failed, err = l.attempt(failed, l.s.cfg.Timeout) // which may begin with a dial

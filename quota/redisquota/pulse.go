@@ -80,11 +80,16 @@ func (p *pulse) limitLocked() time.Duration {
 	return min(p.patience+p.mean+4*p.dev, p.most)
 }
 
-// unknown reports whether there was no answer ever.
-func (p *pulse) unknown() bool {
+// attempt is how long a first attempt may take: half of the time there is, so that
+// there is as much for another, or more with a Redis so far away that a connection
+// would not be made in it, which takes four round trips with TLS.
+func (p *pulse) attempt() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.known
+	if !p.known {
+		return p.most
+	}
+	return min(max(p.most/2, p.patience+5*p.mean), p.most)
 }
 
 // beat is called by the watch, every beatEvery.
