@@ -419,7 +419,7 @@ func TestE8ClientStopsReading(t *testing.T) {
 // TestD5ChargeWhatWasMade: clients that leave at random pay the prompt and
 // what was produced until then.
 func TestD5ChargeWhatWasMade(t *testing.T) {
-	const runs, together, most = 1000, 100, 100
+	const runs, together, most = 1000, 100, 40
 	h := faultbench.Open(t, faultbench.Options{Replicas: 2, Respond: func(g *faultbench.Got) faultbench.Script {
 		s := faultbench.Speak(g)
 		s.Pace = 4 * time.Millisecond
