@@ -31,25 +31,22 @@ const (
 	TypePermission     = "permission_error"
 	TypeNotFound       = "not_found_error"
 	TypeRateLimit      = "rate_limit_error"
-	TypeQuota          = "insufficient_quota"
 	TypeTimeout        = "timeout_error"
 	TypeServer         = "server_error"
 )
 
 // Codes that clients branch on.
 const (
-	CodeInvalidKey       = "invalid_api_key"
-	CodeModelNotFound    = "model_not_found"
-	CodeRateLimit        = "rate_limit_exceeded"
-	CodeQuota            = "insufficient_quota"
-	CodeContextLength    = "context_length_exceeded"
-	CodeInvalidJSON      = "invalid_json"
-	CodeInvalidType      = "invalid_type"
-	CodeInvalidValue     = "invalid_value"
-	CodeDuplicateKey     = "duplicate_key"
-	CodeMissing          = "missing_required_parameter"
-	CodeUnsupportedField = "unsupported_parameter"
-	CodeTooMany          = "limit_exceeded"
+	CodeInvalidKey    = "invalid_api_key"
+	CodeModelNotFound = "model_not_found"
+	CodeRateLimit     = "rate_limit_exceeded"
+	CodeContextLength = "context_length_exceeded"
+	CodeInvalidJSON   = "invalid_json"
+	CodeInvalidType   = "invalid_type"
+	CodeInvalidValue  = "invalid_value"
+	CodeDuplicateKey  = "duplicate_key"
+	CodeMissing       = "missing_required_parameter"
+	CodeTooMany       = "limit_exceeded"
 )
 
 // TypeOf returns the usual error type of an HTTP status.
@@ -117,13 +114,6 @@ func (e *Error) Write(w http.ResponseWriter) error {
 	w.WriteHeader(e.Status)
 	_, err := w.Write(body)
 	return err
-}
-
-// WriteError sends an error in OpenAI's shape as the whole response. An empty
-// typ means the usual one of the status; empty code and param are sent as null.
-func WriteError(w http.ResponseWriter, status int, typ, code, param, message string) error {
-	e := Error{Status: status, Type: typ, Code: code, Param: param, Message: message}
-	return e.Write(w)
 }
 
 // seconds rounds up, so that a client that waits as told is never early.

@@ -22,7 +22,7 @@ func TestO11ErrorsLookLikeOpenAIs(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		w.Header().Set("Content-Length", "9999")
-		if err := openai.WriteError(w, c.status, "", "", "", "a \"message\"\n"); err != nil {
+		if err := (&openai.Error{Status: c.status, Message: "a \"message\"\n"}).Write(w); err != nil {
 			t.Fatal(err)
 		}
 		if w.Code != c.status || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Retry-After") != "" {
@@ -52,7 +52,7 @@ func TestWriteRetryHints(t *testing.T) {
 		{90 * time.Second, true, "90", "false"},
 	} {
 		w := httptest.NewRecorder()
-		e := &openai.Error{Status: http.StatusTooManyRequests, Type: openai.TypeQuota, Code: openai.CodeQuota, Param: "model", Message: "m", After: c.after, Final: c.final}
+		e := &openai.Error{Status: http.StatusTooManyRequests, Type: "insufficient_quota", Code: "insufficient_quota", Param: "model", Message: "m", After: c.after, Final: c.final}
 		if err := e.Write(w); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestAppendEvent(t *testing.T) {
 
 func TestModelNotFoundIsNamed(t *testing.T) {
 	w := httptest.NewRecorder()
-	if err := openai.WriteError(w, 404, "", openai.CodeModelNotFound, "model", "no such model"); err != nil {
+	if err := (&openai.Error{Status: 404, Code: openai.CodeModelNotFound, Param: "model", Message: "no such model"}).Write(w); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"error":{"message":"no such model","type":"not_found_error","param":"model","code":"model_not_found"}}` + "\n"

@@ -57,12 +57,8 @@ func (p *parser) stop() *Error {
 		if p.peek() != '"' {
 			return p.wrongType("a string or an array of strings")
 		}
-		var s string
-		if err := p.text(&s); err != nil {
-			return err
-		}
-		p.r.Stop = []string{s}
-		return nil
+		_, _, err := p.str()
+		return err
 	}
 	n := 0
 	if err := p.enter(); err != nil {
@@ -81,21 +77,20 @@ func (p *parser) stop() *Error {
 		if p.peek() != '"' {
 			return p.wrongType("a string")
 		}
-		raw, escaped, err := p.str()
-		if err != nil {
+		if _, _, err := p.str(); err != nil {
 			return err
 		}
-		p.r.Stop = append(p.r.Stop, p.decoded(raw, escaped))
 	}
 }
 
-// logprobs reads a flag in chat and a count in completions. Whether logprobs
-// come back is all that matters here; the engine checks the count.
+// logprobs reads a flag in chat and a count in completions, which the engine
+// checks.
 func (p *parser) logprobs() *Error {
+	var asked bool
 	if p.r.Kind == Chat {
-		return p.flag(&p.r.Logprobs)
+		return p.flag(&asked)
 	}
-	return p.present(&p.r.Logprobs, "")
+	return p.present(&asked, "")
 }
 
 // tools reads a non-empty array of objects, or null.

@@ -35,7 +35,6 @@ func (p *parser) messages() *Error {
 	if n == 0 {
 		return p.refuse(CodeInvalidValue, "an array with at least one message")
 	}
-	p.r.MessageCount = n
 	p.r.Messages = p.b[start:p.i:p.i]
 	return nil
 }

@@ -99,8 +99,9 @@ func (p *parser) field(name string) *Error {
 	switch name {
 	case "model":
 		return p.text(&r.Model)
-	case "user":
-		return p.text(&r.User)
+	case "user": // checked, and the engine's to use
+		var user string
+		return p.text(&user)
 	case "stream":
 		return p.flag(&r.Stream)
 	case "stream_options":

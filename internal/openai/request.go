@@ -24,16 +24,14 @@ type Request struct {
 
 	Model  string // empty if absent, null or empty
 	Stream bool
-	User   string
 
 	N         int    // choices per prompt, 1 if absent
 	MaxTokens int    // the limit the engine honours, -1 if absent
 	MaxField  string // the field MaxTokens came from, empty if absent
 
-	Prompts      []Prompt        // completions only
-	Messages     json.RawMessage // chat only: an array with at least one object
-	MessageCount int
-	Multimodal   bool // some content part is not text
+	Prompts    []Prompt        // completions only
+	Messages   json.RawMessage // chat only: an array with at least one object
+	Multimodal bool            // some content part is not text
 
 	Tools      json.RawMessage // a non-empty array, or nil
 	ToolChoice json.RawMessage // nil if absent or null, as the four below
@@ -47,9 +45,7 @@ type Request struct {
 	ContinueFinalMessage bool
 	Truncate             bool // truncate_prompt_tokens: the engine will cut the prompt
 
-	Stop           []string
 	Echo           bool
-	Logprobs       bool
 	PromptLogprobs bool // the engine will not read its prefix cache for this request
 	PromptEmbeds   bool
 	ReturnTokenIDs bool
@@ -72,9 +68,6 @@ type Field struct {
 	start int // offset of the name's opening quote
 	value span
 }
-
-// Null reports whether the field's value is null.
-func (f Field) Null() bool { return string(f.Value) == "null" }
 
 // Prompt is one prompt of a completion request: text, or token ids.
 type Prompt struct {

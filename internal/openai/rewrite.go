@@ -26,11 +26,6 @@ type Setting struct {
 // String returns the setting of a field to a string, for cache_salt and the like.
 func String(name, value string) Setting { return Setting{name, appendQuoted(nil, value)} }
 
-// Int returns the setting of a field to a number, for priority and the like.
-func Int(name string, value int) Setting {
-	return Setting{name, strconv.AppendInt(nil, int64(value), 10)}
-}
-
 // Rewrite appends the body with the edits to dst and returns it. Every byte
 // that need not change stays as it is. If dst is nil and nothing changes it
 // returns the body itself.

@@ -38,7 +38,7 @@ func TestRewrite(t *testing.T) {
 		{"drop last", `{"messages":[{"role":"u"}] , "\u0061": {"b":","} }`, openai.Edits{Drop: []string{"a", "c"}}, `{"messages":[{"role":"u"}] }`},
 		{"drop all", `{ "messages":[{"role":"u"}]}`, openai.Edits{Drop: []string{"messages"}}, `{}`},
 		{"drop all and set", `{ "messages":[{"role":"u"}]}`, openai.Edits{Drop: []string{"messages"}, Model: "b"}, `{"model":"b"}`},
-		{"set", `{"priority":5,"messages":[{"role":"u"}]}`, openai.Edits{Set: []openai.Setting{openai.Int("priority", -1), openai.String("cache_salt", "t\n1")}, Drop: []string{"priority"}}, `{"priority":-1,"messages":[{"role":"u"}],"cache_salt":"t\n1"}`},
+		{"set", `{"priority":5,"messages":[{"role":"u"}]}`, openai.Edits{Set: []openai.Setting{openai.String("priority", "low"), openai.String("cache_salt", "t\n1")}, Drop: []string{"priority"}}, `{"priority":"low","messages":[{"role":"u"}],"cache_salt":"t\n1"}`},
 		{"set same", `{"cache_salt":"t","messages":[{"role":"u"}]}`, openai.Edits{Set: []openai.Setting{openai.String("cache_salt", "t")}}, `{"cache_salt":"t","messages":[{"role":"u"}]}`},
 		{"empty name", `{"":1,"messages":[{"role":"u"}]}`, openai.Edits{Model: "b"}, `{"":1,"messages":[{"role":"u"}],"model":"b"}`},
 	} {
