@@ -112,24 +112,24 @@ func TestConfigured(t *testing.T) {
 		t.Fatalf("-check: %v\n%s", err, out)
 	}
 	gateway, logs := run(t, "http://"+addr+"/readyz", gatewayBin, "-config", file)
-	chat := func(model string, stream bool) (int, string) {
-		body := fmt.Sprintf(`{"model":%q,"stream":%t,"max_tokens":20,"messages":[{"role":"user","content":"hello"}]}`, model, stream)
-		r, _ := http.NewRequest("POST", "http://"+addr+"/v1/chat/completions", strings.NewReader(body))
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Authorization", "Bearer "+key)
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return 0, err.Error()
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return -1, err.Error() // broke after its first token
-		}
-		return resp.StatusCode, string(b)
-	}
+	chat := func(model string, stream bool) (int, string) { return chatAs(addr, key, model, stream) }
 	loseReplica(t, chat, replicas[0])
 
+	readAgain(t, file, write, gateway, logs, chat)
+
+	gateway.Process.Signal(syscall.SIGTERM)
+	if err := gateway.Wait(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+	if strings.Contains(logs.String(), key) {
+		t.Error("the log holds the key")
+	}
+	checkReport(t, reportBin, usage, redis.Addr)
+}
+
+// readAgain changes the configuration, first for another, then for nonsense.
+func readAgain(t *testing.T, file string, write func(models string), gateway *exec.Cmd, logs *lockedBuffer, chat func(string, bool) (int, string)) {
+	t.Helper()
 	if status, _ := chat("gpt-new", false); status != 404 {
 		t.Errorf("a model of the next configuration: status %d, want 404", status)
 	}
@@ -144,15 +144,25 @@ func TestConfigured(t *testing.T) {
 	if status, body := chat("gpt-new", false); status != 200 {
 		t.Errorf("after a bad file: status %d: %s", status, body)
 	}
+}
 
-	gateway.Process.Signal(syscall.SIGTERM)
-	if err := gateway.Wait(); err != nil {
-		t.Errorf("the gateway ended with %v", err)
+// chatAs sends one request and returns its status and answer; the status is 0
+// where there was none, and -1 where it broke off after its first token.
+func chatAs(addr, key, model string, stream bool) (int, string) {
+	body := fmt.Sprintf(`{"model":%q,"stream":%t,"max_tokens":20,"messages":[{"role":"user","content":"hello"}]}`, model, stream)
+	r, _ := http.NewRequest("POST", "http://"+addr+"/v1/chat/completions", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+key)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err.Error()
 	}
-	if strings.Contains(logs.String(), key) {
-		t.Error("the log holds the key")
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return -1, err.Error()
 	}
-	checkReport(t, reportBin, usage, redis.Addr)
+	return resp.StatusCode, string(b)
 }
 
 // loseReplica sends requests and kills a replica in the middle.

@@ -103,71 +103,92 @@ func file(t *testing.T, path string, digests ...string) {
 	}
 }
 
-func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "tenants.json")
-		a, aDigest := newKey(t, nil)
-		b, bDigest := newKey(t, nil)
-		file(t, path, aDigest)
-		k, err := tenant.Load(path, tenant.Config{Failures: tenant.LimiterConfig{Burst: 1000}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		var reports []string
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() {
-			done <- k.Watch(ctx, tenant.WatchConfig{Path: path, Interval: 4 * time.Second, Report: func(err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				reports = append(reports, fmt.Sprint(err))
-			}})
-		}()
-		// after reads 5 s later which of the two keys pass, and what was reported.
-		after := func(step string, wantA, wantB bool, wantReport string) {
-			t.Helper()
-			time.Sleep(5 * time.Second)
-			synctest.Wait()
-			_, errA := k.Authenticate(request("192.0.2.1:1", "Bearer "+a))
-			_, errB := k.Authenticate(request("192.0.2.1:1", "Bearer "+b))
-			if (errA == nil) != wantA || (errB == nil) != wantB {
-				t.Errorf("%s: a %v, b %v, want a valid %v, b valid %v", step, errA, errB, wantA, wantB)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if got := strings.Join(reports, "; "); !strings.Contains(got, wantReport) || (wantReport == "") != (got == "") {
-				t.Errorf("%s: reported %q, want %q", step, got, wantReport)
-			}
-			reports = nil
-		}
-		after("first content", true, false, "<nil>")
-		after("no change", true, false, "")
-		file(t, path, aDigest, bDigest)
-		after("b added", true, true, "<nil>")
-		stat, _ := os.Stat(path)
-		file(t, path, bDigest, bDigest[:63]+"x") // same size
-		os.Chtimes(path, stat.ModTime(), stat.ModTime())
-		after("wrong digest, same size and time", true, true, "Keys[1]")
-		os.WriteFile(path, []byte(`{"tenants": [{"id":`), 0o600)
-		after("half written", true, true, "EOF")
-		after("still half written", true, true, "")
-		os.Remove(path)
-		after("missing", true, true, "no such file")
-		after("still missing", true, true, "")
-		file(t, path, aDigest, bDigest)
-		after("back as it was", true, true, "<nil>")
-		os.Remove(path)
-		after("missing again", true, true, "no such file")
-		file(t, path, aDigest, bDigest)
-		after("the same content again", true, true, "<nil>")
-		file(t, path+".new", bDigest)
-		os.Rename(path+".new", path)
-		after("a revoked", false, true, "<nil>")
+// watched is a file of tenants that is watched, and two keys of which it may hold
+// the digests.
+type watched struct {
+	t                *testing.T
+	path             string
+	a, b             string
+	aDigest, bDigest string
+	keys             *tenant.Keys
+
+	mu      sync.Mutex
+	reports []string
+}
+
+// watch begins to watch a file that holds a, every 4 s, until end is called.
+func watch(t *testing.T) (w *watched, end func()) {
+	w = &watched{t: t, path: filepath.Join(t.TempDir(), "tenants.json")}
+	w.a, w.aDigest = newKey(t, nil)
+	w.b, w.bDigest = newKey(t, nil)
+	file(t, w.path, w.aDigest)
+	var err error
+	w.keys, err = tenant.Load(w.path, tenant.Config{Failures: tenant.LimiterConfig{Burst: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		done <- w.keys.Watch(ctx, tenant.WatchConfig{Path: w.path, Interval: 4 * time.Second, Report: func(err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.reports = append(w.reports, fmt.Sprint(err))
+		}})
+	}()
+	return w, func() {
 		cancel()
 		if err := <-done; err != context.Canceled {
 			t.Errorf("Watch = %v, want context.Canceled", err)
 		}
+	}
+}
+
+// after reads 5 s later which of the two keys pass, and what was reported.
+func (w *watched) after(step string, wantA, wantB bool, wantReport string) {
+	w.t.Helper()
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+	_, errA := w.keys.Authenticate(request("192.0.2.1:1", "Bearer "+w.a))
+	_, errB := w.keys.Authenticate(request("192.0.2.1:1", "Bearer "+w.b))
+	if (errA == nil) != wantA || (errB == nil) != wantB {
+		w.t.Errorf("%s: a %v, b %v, want a valid %v, b valid %v", step, errA, errB, wantA, wantB)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if got := strings.Join(w.reports, "; "); !strings.Contains(got, wantReport) || (wantReport == "") != (got == "") {
+		w.t.Errorf("%s: reported %q, want %q", step, got, wantReport)
+	}
+	w.reports = nil
+}
+
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, end := watch(t)
+		w.after("first content", true, false, "<nil>")
+		w.after("no change", true, false, "")
+		file(t, w.path, w.aDigest, w.bDigest)
+		w.after("b added", true, true, "<nil>")
+		stat, _ := os.Stat(w.path)
+		file(t, w.path, w.bDigest, w.bDigest[:63]+"x") // same size
+		os.Chtimes(w.path, stat.ModTime(), stat.ModTime())
+		w.after("wrong digest, same size and time", true, true, "Keys[1]")
+		os.WriteFile(w.path, []byte(`{"tenants": [{"id":`), 0o600)
+		w.after("half written", true, true, "EOF")
+		w.after("still half written", true, true, "")
+		os.Remove(w.path)
+		w.after("missing", true, true, "no such file")
+		w.after("still missing", true, true, "")
+		file(t, w.path, w.aDigest, w.bDigest)
+		w.after("back as it was", true, true, "<nil>")
+		os.Remove(w.path)
+		w.after("missing again", true, true, "no such file")
+		file(t, w.path, w.aDigest, w.bDigest)
+		w.after("the same content again", true, true, "<nil>")
+		file(t, w.path+".new", w.bDigest)
+		os.Rename(w.path+".new", w.path)
+		w.after("a revoked", false, true, "<nil>")
+		end()
 	})
 }
 

@@ -53,44 +53,7 @@ func (w *wire) String() string {
 	return w.b.String()
 }
 
-// dump reads every key of a Redis, and all that is in it, whatever its type.
-func dump(t *testing.T, c redis.UniversalClient) map[string]string {
-	t.Helper()
-	ctx := t.Context()
-	all := make(map[string]string)
-	keys := c.Scan(ctx, 0, "*", 100).Iterator()
-	for keys.Next(ctx) {
-		key := keys.Val()
-		var v any
-		var err error
-		switch kind := c.Type(ctx, key).Val(); kind {
-		case "string":
-			v, err = c.Get(ctx, key).Result()
-		case "hash":
-			v, err = c.HGetAll(ctx, key).Result()
-		case "zset":
-			v, err = c.ZRangeWithScores(ctx, key, 0, -1).Result()
-		case "list":
-			v, err = c.LRange(ctx, key, 0, -1).Result()
-		case "set":
-			v, err = c.SMembers(ctx, key).Result()
-		case "stream":
-			v, err = c.XRange(ctx, key, "-", "+").Result()
-		default:
-			t.Errorf("key %q is a %s, which nobody looks into", key, kind)
-		}
-		if err != nil {
-			t.Errorf("%q: %v", key, err)
-		}
-		all[key] = fmt.Sprintf("%s %v", key, v)
-	}
-	if err := keys.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-// plant puts the mark into a key of each type and checks that dump finds it, so
+// plant puts the mark into a key of each type and checks that redistest.Dump finds it, so
 // that a search that finds nothing says something.
 func plant(t *testing.T, c redis.UniversalClient, mark string) {
 	t.Helper()
@@ -106,7 +69,7 @@ func plant(t *testing.T, c redis.UniversalClient, mark string) {
 		t.Fatal(err)
 	}
 	n := 0
-	for _, text := range dump(t, c) {
+	for _, text := range redistest.Dump(t, c) {
 		n += strings.Count(text, mark)
 	}
 	if n != 7 {
@@ -226,7 +189,7 @@ func useInEveryWay(t *testing.T, h *faultbench.House) {
 // checkSecretsOfRedis searches what Redis holds, and further texts.
 func checkSecretsOfRedis(t *testing.T, h *faultbench.House, client redis.UniversalClient, texts map[string]string) {
 	t.Helper()
-	held := dump(t, client)
+	held := redistest.Dump(t, client)
 	for _, key := range []string{"q:{t" + h.Tenant.ID + "}:h", "q:{t" + h.Tenant.ID + "}:z", "u"} {
 		if !strings.Contains(held[key], h.Records()[0].ID) {
 			t.Errorf("key %q, of %d, holds nothing of the first request", key, len(held))

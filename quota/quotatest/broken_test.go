@@ -59,51 +59,54 @@ func checkThenAct(ctx context.Context, m *quota.Memory, r quota.Reservation) err
 	return m.Reserve(ctx, wide)
 }
 
+// brokenStores each break one promise.
+var brokenStores = []struct {
+	name       string
+	broken     broken
+	concurrent bool // only concurrent callers can notice
+}{
+	{name: "check then act", broken: broken{reserve: checkThenAct}, concurrent: true},
+	{name: "refusal takes", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
+		err := m.Reserve(ctx, r)
+		var e *quota.LimitError
+		if errors.As(err, &e) && e.Verdict == quota.OverQuota {
+			r.ID += " refused"
+			m.Settle(ctx, r, 1)
+		}
+		return err
+	}}},
+	{name: "duplicate granted", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
+		err := m.Reserve(ctx, r)
+		var e *quota.LimitError
+		if errors.As(err, &e) && e.Verdict == quota.Duplicate {
+			return nil
+		}
+		return err
+	}}},
+	{name: "refund of too much", broken: broken{settle: func(ctx context.Context, m *quota.Memory, r quota.Reservation, used int64) error {
+		return m.Settle(ctx, r, used/2)
+	}}},
+	{name: "settled twice", broken: broken{settle: func(ctx context.Context, m *quota.Memory, r quota.Reservation, used int64) error {
+		if !m.Holds(r.Tenant, r.ID) {
+			r.ID += " again"
+		}
+		return m.Settle(ctx, r, used)
+	}}},
+	{name: "lease without end", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
+		r.Lease = 24 * time.Hour
+		return m.Reserve(ctx, r)
+	}}},
+	{name: "first window only", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
+		if err := r.Fits(); err != nil {
+			return err
+		}
+		r.Limit.Windows = r.Limit.Windows[:1]
+		return m.Reserve(ctx, r)
+	}}},
+}
+
 func TestBrokenStoresAreFound(t *testing.T) {
-	for _, tt := range []struct {
-		name       string
-		broken     broken
-		concurrent bool // only concurrent callers can notice
-	}{
-		{name: "check then act", broken: broken{reserve: checkThenAct}, concurrent: true},
-		{name: "refusal takes", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
-			err := m.Reserve(ctx, r)
-			var e *quota.LimitError
-			if errors.As(err, &e) && e.Verdict == quota.OverQuota {
-				r.ID += " refused"
-				m.Settle(ctx, r, 1)
-			}
-			return err
-		}}},
-		{name: "duplicate granted", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
-			err := m.Reserve(ctx, r)
-			var e *quota.LimitError
-			if errors.As(err, &e) && e.Verdict == quota.Duplicate {
-				return nil
-			}
-			return err
-		}}},
-		{name: "refund of too much", broken: broken{settle: func(ctx context.Context, m *quota.Memory, r quota.Reservation, used int64) error {
-			return m.Settle(ctx, r, used/2)
-		}}},
-		{name: "settled twice", broken: broken{settle: func(ctx context.Context, m *quota.Memory, r quota.Reservation, used int64) error {
-			if !m.Holds(r.Tenant, r.ID) {
-				r.ID += " again"
-			}
-			return m.Settle(ctx, r, used)
-		}}},
-		{name: "lease without end", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
-			r.Lease = 24 * time.Hour
-			return m.Reserve(ctx, r)
-		}}},
-		{name: "first window only", broken: broken{reserve: func(ctx context.Context, m *quota.Memory, r quota.Reservation) error {
-			if err := r.Fits(); err != nil {
-				return err
-			}
-			r.Limit.Windows = r.Limit.Windows[:1]
-			return m.Reserve(ctx, r)
-		}}},
-	} {
+	for _, tt := range brokenStores {
 		t.Run(tt.name, func(t *testing.T) {
 			var ns atomic.Int64
 			tt.broken.Memory = quota.NewMemory(quota.MemoryConfig{Now: func() time.Time { return time.Unix(0, ns.Load()) }})
