@@ -72,6 +72,10 @@ func newPoolCollector(pools func() []*registry.Pool) *poolCollector {
 		func(s *registry.State, _ time.Time) float64 { return float64(s.Waiting) })
 	reported("kv_usage", "Share of the KV cache in use, 0 to 1.", prometheus.GaugeValue,
 		func(s *registry.State, _ time.Time) float64 { return s.KVUsage })
+	reported("cached_tokens_total", "Prompt tokens that the engine found in its prefix cache.", prometheus.CounterValue,
+		func(s *registry.State, _ time.Time) float64 { return s.CachedTokens })
+	reported("prompt_tokens_total", "Prompt tokens of the engine's requests, those found in the cache included.", prometheus.CounterValue,
+		func(s *registry.State, _ time.Time) float64 { return s.PromptTokens })
 	reported("preemptions_total", "Sequences the engine preempted.", prometheus.CounterValue,
 		func(s *registry.State, _ time.Time) float64 { return float64(s.Preemptions) })
 	return c
