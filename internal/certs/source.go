@@ -29,6 +29,7 @@ type Source struct {
 	mu       sync.Mutex
 	read     [3][]byte // of CA, Cert and Key, as they were last good
 	current  *Material
+	version  uint64 // how often they were good and new
 	reported string
 }
 
@@ -67,6 +68,7 @@ func (s *Source) Load() (*Material, error) {
 		var m *Material
 		if m, err = parse(read); err == nil {
 			s.current, s.read, s.reported = m, read, ""
+			s.version++
 			return m, nil
 		}
 	}
@@ -80,6 +82,15 @@ func (s *Source) Load() (*Material, error) {
 		}
 	}
 	return s.current, nil
+}
+
+// Version returns a number that grows whenever Load, which it calls, finds
+// other files that are good. It is zero before there are any.
+func (s *Source) Version() uint64 {
+	_, _ = s.Load() // told to whoever connects
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
 }
 
 func same(a, b [3][]byte) bool {

@@ -31,7 +31,10 @@ func TestLoadSeesEveryChange(t *testing.T) {
 	s.Cert, s.Key = first.Write(t, dir, "x")
 	at := time.Now().Add(-time.Hour)
 	var before *certs.Material
-	for _, p := range []struct {
+	if n := (&certs.Source{Cert: "nowhere", Key: "nowhere"}).Version(); n != 0 {
+		t.Errorf("Version = %d without files", n)
+	}
+	for i, p := range []struct {
 		pair certtest.Pair
 		name string
 	}{{first, "one"}, {second, "two"}, {first, "one"}} {
@@ -46,6 +49,9 @@ func TestLoadSeesEveryChange(t *testing.T) {
 		}
 		m, _ := s.Load()
 		again, _ := s.Load()
+		if n := s.Version(); n != uint64(i+1) {
+			t.Errorf("Version = %d, want %d", n, i+1)
+		}
 		if m != again || m == before {
 			t.Error("files were parsed again without a change, or not parsed after one")
 		}
