@@ -63,6 +63,12 @@ func (f *TLSFiles) Outdated(now time.Time) []error {
 	return errs
 }
 
+// Version returns a number that grows whenever the files have changed and are
+// good. Kept connections are not affected by a change: whoever wants them
+// renewed too takes another transport for the requests to come, which may use
+// the same TLSFiles.
+func (f *TLSFiles) Version() uint64 { return f.load().Version() }
+
 func fileError(err error) error {
 	var at *certs.FileError
 	if errors.As(err, &at) {

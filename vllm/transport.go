@@ -1,7 +1,9 @@
 package vllm
 
 import (
+	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"net/netip"
 	"time"
@@ -11,6 +13,9 @@ import (
 // after which the engine's server closes it.
 const IdleTimeout = 4 * time.Second
 
+// handshakeTimeout is how long a replica has for its part of TLS.
+const handshakeTimeout = 5 * time.Second
+
 // TransportConfig adapts a transport to a pool of replicas.
 type TransportConfig struct {
 	Allow         []netip.Prefix // see Dialer
@@ -18,6 +23,7 @@ type TransportConfig struct {
 	HeaderTimeout time.Duration  // from the request's last byte to the answer's head; an answer that is not streamed has none before it is complete. If zero, 10 minutes; below zero, none
 	Idle          int            // idle connections kept per replica. If zero, 256
 	TLS           *tls.Config    // for https. If nil, the system's roots; TLS 1.2 is the least in any case
+	Files         *TLSFiles      // authorities and the gateway's own certificate, from files that may change. If nil, those of TLS
 	HTTP2         bool           // offer HTTP/2 over TLS; the engine itself speaks HTTP/1.1 only
 }
 
@@ -30,7 +36,7 @@ func NewTransport(cfg TransportConfig) *http.Transport {
 	d := &Dialer{Allow: cfg.Allow, Timeout: cfg.DialTimeout}
 	t := &http.Transport{
 		DialContext:            d.DialContext,
-		TLSHandshakeTimeout:    5 * time.Second,
+		TLSHandshakeTimeout:    handshakeTimeout,
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    256,
 		IdleConnTimeout:        IdleTimeout,
@@ -49,6 +55,12 @@ func NewTransport(cfg TransportConfig) *http.Transport {
 		t.TLSClientConfig = cfg.TLS.Clone()
 	}
 	t.TLSClientConfig.MinVersion = max(t.TLSClientConfig.MinVersion, tls.VersionTLS12)
+	if cfg.Files != nil {
+		base := cfg.Files.base(t.TLSClientConfig, cfg.HTTP2)
+		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return cfg.Files.dial(ctx, d, base, network, address)
+		}
+	}
 	return t
 }
 

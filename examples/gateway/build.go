@@ -18,12 +18,14 @@ import (
 
 // parts is everything a configuration describes, made ready but not started.
 type parts struct {
-	config  expediter.Config
-	pools   []*registry.Pool
-	keys    []tenant.Key
-	keyConf tenant.Config
-	names   metrics.Names
-	router  *router.Router // nil: the default rule
+	config    expediter.Config
+	pools     []*registry.Pool
+	upstreams []upstream     // of each pool
+	lines     map[string]int // of each field
+	keys      []tenant.Key
+	keyConf   tenant.Config
+	names     metrics.Names
+	router    *router.Router // nil: the default rule
 }
 
 // build makes the parts of c and adds every mistake in it to m. A part with a
@@ -54,7 +56,7 @@ func build(c *config, m *mistakes) parts {
 	checkAddresses(c, m)
 	checkBounds(c, m)
 	checkUsage(&c.Usage, m)
-	checkTLS(c.TLS, m)
+	checkTLS(c, m)
 	checkRedis(&c.Redis, c.Usage.Stream, m)
 	p.judge(m)
 	return p
@@ -72,6 +74,7 @@ func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
 		}
 	}
 	addReplicas(pool, at, pc.Replicas, m)
+	pc.checkUpstream(at, m)
 	out := expediter.Pool{
 		Name: pc.Name, Served: pc.Served, Router: p.router,
 		MaxModelLen: pc.MaxModelLen, DefaultMaxTokens: pc.DefaultMaxTokens, MaxTokens: pc.MaxTokens,
@@ -85,6 +88,7 @@ func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
 		}
 	}
 	p.pools = append(p.pools, pool)
+	p.upstreams = append(p.upstreams, pc.upstream())
 	p.names.Pools = append(p.names.Pools, pc.Name)
 	p.config.Pools = append(p.config.Pools, out)
 }
@@ -101,8 +105,13 @@ func addReplicas(pool *registry.Pool, at string, replicas []replicaConfig, m *mi
 			continue
 		}
 		names[r.Name] = i
-		if _, err := pool.Add(registry.ReplicaConfig{Name: r.Name, URL: r.URL, Zone: r.Zone, Weight: r.Weight}); err != nil {
+		added, err := pool.Add(registry.ReplicaConfig{Name: r.Name, URL: r.URL, Zone: r.Zone, Weight: r.Weight})
+		if err != nil {
 			m.addError(here, &r, err)
+			continue
+		}
+		if r.Drain {
+			added.Drain()
 		}
 	}
 }

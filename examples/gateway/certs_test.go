@@ -1,87 +1,54 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
-	"time"
+
+	"github.com/expediterhq/expediter/internal/certs/certtest"
 )
 
-// writeCert makes a certificate and its key in dir.
-func writeCert(t *testing.T, dir, name string) tlsConfig {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := tlsConfig{Cert: filepath.Join(dir, name+".pem"), Key: filepath.Join(dir, name+"-key.pem")}
-	for path, block := range map[string]*pem.Block{c.Cert: {Type: "CERTIFICATE", Bytes: cert}, c.Key: {Type: "EC PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c
-}
-
-func TestCheckTLS(t *testing.T) {
-	dir := t.TempDir()
-	a, b := writeCert(t, dir, "a"), writeCert(t, dir, "b")
-	for _, tc := range []struct {
-		name string
-		tls  tlsConfig
-		path string // of the mistake; empty: none
-	}{
-		{"none", tlsConfig{}, ""},
-		{"good", a, ""},
-		{"no key", tlsConfig{Cert: a.Cert}, "tls.key"},
-		{"no certificate", tlsConfig{Key: a.Key}, "tls.cert"},
-		{"of two pairs", tlsConfig{Cert: a.Cert, Key: b.Key}, "tls.cert"},
-		{"no such file", tlsConfig{Cert: "nowhere", Key: a.Key}, "tls.cert"},
+// TestTLSMistakes: -check names the line and the field of each file that
+// cannot be used, wherever certificates are named, and of each replica that
+// would never be connected to.
+func TestTLSMistakes(t *testing.T) {
+	dir, a, b := t.TempDir(), certtest.New(t, "a"), certtest.New(t, "b")
+	cert, key := a.Issue("a").Write(t, dir, "a")
+	_, other := b.Issue("b").Write(t, dir, "b")
+	ca := certtest.Write(t, dir, "ca.pem", a.PEM)
+	files := strings.NewReplacer("CERT", cert, "OTHER", other, "KEY", key, "CA", ca)
+	secure := strings.ReplaceAll(sound, "http://", "https://")
+	const pool = "    served"
+	for _, tc := range []struct{ name, old, new, want string }{
+		{"listener", "pools:", "tls: {cert: CERT, key: KEY, client_ca: CA, min_version: 1.3}\npools:", ""},
+		{"listener without key", "pools:", "tls: {cert: CERT}\npools:", "2: tls.key: must name the key"},
+		{"listener without certificate", "pools:", "tls: {key: KEY}\npools:", "2: tls.cert: must name the certificate"},
+		{"listener with authority alone", "pools:", "tls: {client_ca: CA}\npools:", "2: tls.cert: must name the certificate that clients see"},
+		{"listener's two pairs", "pools:", "tls:\n  cert: CERT\n  key: OTHER\npools:", "4: tls.key: cannot be used: tls: private key does not match"},
+		{"listener's file", "pools:", "tls:\n  key: KEY\n  cert: /nowhere/x.pem\npools:", "4: tls.cert: cannot be used: stat /nowhere/x.pem"},
+		{"clients' authorities", "pools:", "tls:\n  cert: CERT\n  key: KEY\n  client_ca: KEY\npools:", "5: tls.client_ca: cannot be used: holds no PEM block of type CERTIFICATE"},
+		{"listener's version", "pools:", "tls: {cert: CERT, key: KEY, min_version: 1.1}\npools:", `2: tls.min_version: expected 1.2 or 1.3, got "1.1"`},
+		{"pool", pool, "    tls: {ca: CA, cert: CERT, key: KEY, server_name: engines, min_version: 1.2}\n    served", ""},
+		{"pool's authorities", pool, "    tls:\n      ca: /nowhere/ca.pem\n    served", "5: pools[0].tls.ca: cannot be used: stat /nowhere/ca.pem"},
+		{"pool without key", pool, "    tls: {cert: CERT}\n    served", "4: pools[0].tls.key: must name the key that belongs to pools[0].tls.cert"},
+		{"pool's two pairs", pool, "    tls: {ca: CA, cert: CERT, key: OTHER}\n    served", "4: pools[0].tls.key: cannot be used"},
+		{"pool's directory", pool, "    tls: {ca: " + dir + "}\n    served", "4: pools[0].tls.ca: cannot be used: \"" + dir + "\" is a directory"},
+		{"pool's version", pool, "    tls: {ca: CA, min_version: ssl3}\n    served", "4: pools[0].tls.min_version: expected 1.2 or 1.3"},
+		{"redis", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: open, tls: true, ca: CA, cert: CERT, key: KEY}\npools:", ""},
+		{"redis' authorities", "pools:", "redis:\n  addresses: ['127.0.0.1:6379']\n  policy: open\n  tls: true\n  ca: /nowhere/ca.pem\npools:", "6: redis.ca: cannot be used"},
+		{"redis without tls", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: open, ca: CA}\npools:", "2: redis.tls: must be true"},
+		{"network", pool, "    networks: [10.0.0.0/8, 10.0.0.300]\n    served", `4: pools[0].networks[1]: expected a network such as 10.0.0.0/8, or an address, got "10.0.0.300"`},
+		{"replica in a network", pool, "    networks: [10.0.0.0/8, '::1']\n    served", ""},
+		{"metadata service", "https://10.0.0.1:8000", "https://169.254.169.254", "5: pools[0].replicas[0]: 169.254.169.254 is not an address that replicas may have"},
+		{"plain replica of a pool with tls", "https://10.0.0.2:8000]", "http://10.0.0.2:8000]\n    tls: {ca: CA}", "5: pools[0].replicas[1]: expected https://, since the pool has tls"},
+		{"replica outside of the networks", pool, "    networks: [10.0.0.2]\n    served", "6: pools[0].replicas[0]: 10.0.0.1 is not an address that replicas may have; networks lists 10.0.0.2"},
 	} {
-		m := newMistakes("")
-		checkTLS(tc.tls, m)
-		got := ""
-		if len(m.list) > 0 {
-			got = m.list[0].path
+		file := strings.Replace(secure, tc.old, files.Replace(tc.new), 1)
+		if file == secure {
+			t.Errorf("%s: the file does not change", tc.name)
 		}
-		if got != tc.path {
-			t.Errorf("%s: mistake at %q, want %q", tc.name, got, tc.path)
-		}
-	}
-}
-
-// TestCertsRenew: a connection made after load sees the new certificate.
-func TestCertsRenew(t *testing.T) {
-	dir := t.TempDir()
-	c := new(certs)
-	for _, name := range []string{"a", "b"} {
-		if err := c.load(writeCert(t, dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.config().GetCertificate(&tls.ClientHelloInfo{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaf, err := x509.ParseCertificate(got.Certificate[0])
-		if err != nil || leaf.Subject.CommonName != name {
-			t.Errorf("certificate = %v, %v; want that of %s", leaf.Subject, err, name)
+		got := report(t, file)
+		if tc.want == "" && got != nil || tc.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tc.want)) {
+			t.Errorf("%s: report = %q, want one line that begins with %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -26,9 +26,21 @@ type config struct {
 	PepperEnv string         `yaml:"pepper_env"`
 }
 
+// tlsConfig is the public listener's side of TLS.
 type tlsConfig struct {
-	Cert string `yaml:"cert"`
-	Key  string `yaml:"key"`
+	Cert       string `yaml:"cert"`
+	Key        string `yaml:"key"`
+	ClientCA   string `yaml:"client_ca"`
+	MinVersion string `yaml:"min_version"`
+}
+
+// upstreamTLS is the gateway's side of TLS to a pool's replicas.
+type upstreamTLS struct {
+	CA         string `yaml:"ca"`
+	Cert       string `yaml:"cert"`
+	Key        string `yaml:"key"`
+	ServerName string `yaml:"server_name"`
+	MinVersion string `yaml:"min_version"`
 }
 
 type poolConfig struct {
@@ -37,6 +49,8 @@ type poolConfig struct {
 	Replicas         []replicaConfig `yaml:"replicas"`
 	Tokenizer        string          `yaml:"tokenizer"`
 	APIKeyEnv        string          `yaml:"api_key_env"`
+	TLS              upstreamTLS     `yaml:"tls"`
+	Networks         []string        `yaml:"networks"`
 	MaxModelLen      int             `yaml:"max_model_len"`
 	DefaultMaxTokens int             `yaml:"default_max_tokens"`
 	MaxTokens        int             `yaml:"max_tokens"`
@@ -51,6 +65,7 @@ type replicaConfig struct {
 	Name   string  `yaml:"name"`
 	Zone   string  `yaml:"zone"`
 	Weight float64 `yaml:"weight"`
+	Drain  bool    `yaml:"drain"`
 }
 
 func (r *replicaConfig) fromText(s string) { r.URL = s }
@@ -104,6 +119,10 @@ type redisConfig struct {
 	PasswordEnv string   `yaml:"password_env"`
 	DB          int      `yaml:"db"`
 	TLS         bool     `yaml:"tls"`
+	CA          string   `yaml:"ca"`
+	Cert        string   `yaml:"cert"`
+	Key         string   `yaml:"key"`
+	ServerName  string   `yaml:"server_name"`
 	Prefix      string   `yaml:"prefix"`
 	Policy      string   `yaml:"policy"`
 	Share       float64  `yaml:"share"`

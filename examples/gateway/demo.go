@@ -79,6 +79,8 @@ func runDemo(ctx context.Context, addr string, logger *slog.Logger, stop <-chan 
 	}
 	m.Watch(h.Pools, h.Lines)
 	m.WatchParity(h.Parity)
+	m.WatchPrefixes(h.Prefixes)
+	m.WatchKeys(keyState(keys))
 	s := server{handler: h, public: newPublic(h, logger), grace: 10 * time.Second, logger: logger}
 	printDemo(l.Addr().String(), key)
 	return s.run(l, nil, stop)
@@ -128,6 +130,13 @@ func demoReplica(served string, p sim.Profile, adapters []string, model *tokeniz
 		Model: served, Profile: p, MaxModelLen: demoContext, Adapters: make(map[string]string),
 		Tokenize: func(dst []uint32, text string) []uint32 {
 			ids, err := model.Tokenizer().Append(dst, text)
+			if err != nil {
+				return dst
+			}
+			return ids
+		},
+		TokenizePrompt: func(dst []uint32, text string) []uint32 {
+			ids, err := model.AppendPrompt(dst, text)
 			if err != nil {
 				return dst
 			}

@@ -29,7 +29,10 @@ type gateway struct {
 	metrics  *metrics.Metrics
 	base     expediter.Config // the parts that a reload keeps
 	handler  *expediter.Handler
-	certs    *certs // nil without TLS
+	tls      *listenerTLS // nil without TLS
+
+	links map[upstream]*link // by pool
+	last  parts              // what is served
 }
 
 // defaultListen is where clients come if nothing says otherwise.
@@ -44,6 +47,7 @@ func load(path, addr string) (*config, parts, error) {
 	}
 	c.Listen = cmp.Or(addr, c.Listen, defaultListen)
 	p := build(c, m)
+	p.lines = m.lines
 	return c, p, m.err()
 }
 
@@ -59,9 +63,18 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 	if err != nil {
 		return err
 	}
+	dates := newMistakes(o.path)
+	dates.lines = p.lines
+	checkDates(c, time.Now(), dates)
 	if o.check {
+		if err := dates.err(); err != nil {
+			return err
+		}
 		fmt.Printf("%s: %s, %s, %s: good\n", o.path, plural(len(c.Pools), "pool"), plural(len(c.Models), "model"), plural(len(c.Tenants), "tenant"))
 		return nil
+	}
+	for _, d := range dates.list {
+		logger.Warn("a certificate is not valid", "field", d.path, "error", d.want)
 	}
 	l, err := listen(c.Listen)
 	if err != nil {
@@ -82,7 +95,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		return err
 	}
 	if !o.without {
-		if err := reach(ctx, p.pools, &p.config, logger); err != nil {
+		if err := reach(ctx, p.pools, &g.last.config, logger); err != nil {
 			return err
 		}
 	}
@@ -100,8 +113,8 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 	defer stopReloads()
 	go g.reloadOn(reloads, hup)
 	logger.Info("serving", "address", l.Addr().String(), "config", o.path)
-	if g.certs != nil {
-		s.public.TLSConfig = g.certs.config()
+	if g.tls != nil {
+		s.public.TLSConfig = g.tls.config(c.TLS)
 	}
 	return s.run(l, adminListener, stop)
 }
@@ -136,8 +149,8 @@ func (g *gateway) open(ctx context.Context, c *config, p parts) (done func(), er
 		return done, err
 	}
 	if c.TLS.Cert != "" {
-		g.certs = new(certs)
-		if err := g.certs.load(c.TLS); err != nil {
+		g.tls = &listenerTLS{logger: g.logger}
+		if err := g.tls.use(c.TLS); err != nil {
 			return done, err
 		}
 	}
@@ -153,13 +166,16 @@ func (g *gateway) open(ctx context.Context, c *config, p parts) (done func(), er
 	if c.Admin == "" {
 		g.base.Metrics = g.metrics.Handler()
 	}
-	g.handler, err = expediter.New(g.with(p))
+	g.last = g.connect(p)
+	g.handler, err = expediter.New(g.with(g.last))
 	if err != nil {
 		return done, err
 	}
 	closers = append(closers, func() { g.handler.Close() })
 	g.metrics.Watch(g.handler.Pools, g.handler.Lines)
 	g.metrics.WatchParity(g.handler.Parity)
+	g.metrics.WatchPrefixes(g.handler.Prefixes)
+	g.metrics.WatchKeys(keyState(g.keys))
 	return done, nil
 }
 
@@ -172,10 +188,17 @@ func (g *gateway) with(p parts) expediter.Config {
 }
 
 func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+			if err := g.renew(); err != nil {
+				g.logger.Error("connections to replicas were not renewed", "error", err)
+			}
+			continue
 		case <-hup:
 		}
 		if err := g.reload(); err != nil {
@@ -195,18 +218,21 @@ func (g *gateway) reload() error {
 	if err != nil {
 		return err
 	}
+	drained := drains(p.pools)
 	if err := g.registry.Replace(p.pools...); err != nil {
 		return err
 	}
-	if err := g.handler.Reload(g.with(p)); err != nil {
+	drain(g.registry.Pools(), drained)
+	g.last = g.connect(p)
+	if err := g.handler.Reload(g.with(g.last)); err != nil {
 		return errors.Join(errors.New("pools are replaced, the rest is not"), err)
 	}
 	if err := g.keys.Replace(p.keys); err != nil {
 		return errors.Join(errors.New("pools and models are replaced, the keys are not"), err)
 	}
 	g.metrics.SetNames(p.names)
-	if g.certs != nil && c.TLS.Cert != "" {
-		return g.certs.load(c.TLS)
+	if g.tls != nil && c.TLS.Cert != "" {
+		return g.tls.use(c.TLS)
 	}
 	return nil
 }

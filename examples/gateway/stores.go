@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,6 +40,9 @@ func checkRedis(c *redisConfig, stream string, m *mistakes) {
 	}
 	if (c.Policy == "local_share" || c.Share != 0) && !(c.Share > 0 && c.Share <= 1) {
 		m.add("redis.share", "expected this gateway's part of every limit, above 0 and at most 1, got %v", c.Share)
+	}
+	if c.secured() && !c.TLS {
+		m.add("redis.tls", "must be true for redis.ca, cert, key and server_name to mean anything")
 	}
 	if c.DB < 0 {
 		m.add("redis.db", "must not be negative")
@@ -87,7 +89,7 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metri
 		Username: c.Username, Password: os.Getenv(c.PasswordEnv),
 	}
 	if c.TLS {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		o.Dialer = c.dialer(logger)
 	}
 	s.client = redisquota.Client(o)
 	s.closers = append(s.closers, func() { s.client.Close() })

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/tenant"
 )
@@ -83,6 +84,14 @@ func (tc *tenantConfig) check(at string, models []string, m *mistakes) {
 		if !validWindow(w.n) {
 			m.add(at+"."+w.name, "is %d, want 1 to %d, or no such line for no limit", w.n, int64(quota.MaxTokens))
 		}
+	}
+}
+
+// keyState is what the metrics show of a store of keys.
+func keyState(k *tenant.Keys) func() metrics.KeyState {
+	return func() metrics.KeyState {
+		s := k.Stats()
+		return metrics.KeyState{Keys: s.Keys, Tenants: s.Tenants, Refused: s.Refused, Limited: s.Limited}
 	}
 }
 
