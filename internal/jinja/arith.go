@@ -15,6 +15,9 @@ func binary(st *state, op operator, a, b Value) (Value, error) {
 	case b.isUndef() && (op != opMod || a.kind != String):
 		return b, b.fail()
 	case a.isNumber() && b.isNumber():
+		if err := st.spendInt(op, a, b); err != nil {
+			return Value{}, err
+		}
 		return arith(op, a, b)
 	}
 	switch op {

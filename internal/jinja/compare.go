@@ -198,6 +198,9 @@ func compare(st *state, op operator, a, b Value) (bool, error) {
 		if err := st.spend(cost); err != nil {
 			return false, err
 		}
+		if err := st.spendInt(opMul, a, b); err != nil {
+			return false, err
+		}
 		eq, err := equal(a, b, 0)
 		return eq == (op == opEq), err
 	case opIn, opNotIn:
@@ -205,6 +208,9 @@ func compare(st *state, op operator, a, b Value) (bool, error) {
 		return ok == (op == opIn), err
 	}
 	if err := st.spend(min(orderCost(a, st.steps), orderCost(b, st.steps))); err != nil {
+		return false, err
+	}
+	if err := st.spendInt(opMul, a, b); err != nil {
 		return false, err
 	}
 	switch op {

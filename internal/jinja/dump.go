@@ -29,12 +29,12 @@ type jsonWriter struct {
 
 // writeJSON writes json.dumps(v) to the output.
 func (st *state) writeJSON(v Value, o *jsonOptions) error {
-	w := jsonWriter{st.out, st.limit, o}
-	err := w.value(v, 0)
-	if err == nil {
-		st.out = w.out
+	w, mark := jsonWriter{st.out, st.limit, o}, len(st.out)
+	if err := w.value(v, 0); err != nil {
+		return err
 	}
-	return err
+	st.out = w.out
+	return st.spendNumber(v, len(st.out)-mark)
 }
 
 func (w *jsonWriter) check() error {

@@ -61,8 +61,11 @@ func (st *state) writeValue(v Value) error {
 	case Undefined, Missing:
 		return nil
 	}
-	w := &textWriter{st: st}
-	return w.str(v)
+	w, mark := &textWriter{st: st}, len(st.out)
+	if err := w.str(v); err != nil {
+		return err
+	}
+	return st.spendNumber(v, len(st.out)-mark)
 }
 
 // emitSum writes a sum. As long as the left side is a plain str it is already

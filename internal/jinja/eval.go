@@ -295,6 +295,9 @@ func (x *unaryExpr) eval(st *state) (Value, error) {
 	if err != nil {
 		return v, err
 	}
+	if err := st.spendInt(opSub, v, v); err != nil {
+		return v, at(err, x.line)
+	}
 	v, err = unary(x.op, v)
 	return v, at(err, x.line)
 }

@@ -7,7 +7,10 @@ import (
 	"strings"
 )
 
-func filterAbs(_ *state, x Value, _ args) (Value, error) {
+func filterAbs(st *state, x Value, _ args) (Value, error) {
+	if err := st.spendInt(opSub, x, x); err != nil {
+		return x, err
+	}
 	switch {
 	case x.isUndef():
 		return x, x.fail()
@@ -19,7 +22,7 @@ func filterAbs(_ *state, x Value, _ args) (Value, error) {
 	return x, typeErr("bad operand type for abs(): '%s'", typeName(x))
 }
 
-func filterInt(_ *state, x Value, a args) (Value, error) {
+func filterInt(st *state, x Value, a args) (Value, error) {
 	b, err := a.bind("int", 0, "default", "base")
 	if err != nil {
 		return x, err
@@ -51,6 +54,9 @@ func filterInt(_ *state, x Value, a args) (Value, error) {
 		}
 		if len(x.Str()) > maxIntDigits {
 			return def, nil
+		}
+		if err := st.spendDigits(len(x.Str())); err != nil {
+			return x, err
 		}
 		if n, ok := parseInt(x.Str(), base); ok {
 			return FromBig(n), nil
@@ -135,7 +141,7 @@ func parseFloat(s string) (float64, bool) {
 	return f, err == nil || math.IsInf(f, 0)
 }
 
-func filterFloat(_ *state, x Value, a args) (Value, error) {
+func filterFloat(st *state, x Value, a args) (Value, error) {
 	b, err := a.bind("float", 0, "default")
 	if err != nil {
 		return x, err
@@ -144,9 +150,15 @@ func filterFloat(_ *state, x Value, a args) (Value, error) {
 	case x.isUndef():
 		return x, x.fail()
 	case x.isNumber():
+		if err := st.spendInt(opAdd, x, x); err != nil {
+			return x, err
+		}
 		f, err := toFloat(x)
 		return FromFloat(f), err
 	case x.kind == String:
+		if err := st.spend(int(x.num >> 2)); err != nil {
+			return x, err
+		}
 		if f, ok := parseFloat(x.Str()); ok {
 			return FromFloat(f), nil
 		}
@@ -157,7 +169,7 @@ func filterFloat(_ *state, x Value, a args) (Value, error) {
 	return b[0], nil
 }
 
-func filterRound(_ *state, x Value, a args) (Value, error) {
+func filterRound(st *state, x Value, a args) (Value, error) {
 	b, err := a.bind("round", 0, "precision", "method")
 	if err != nil {
 		return x, err
@@ -172,6 +184,9 @@ func filterRound(_ *state, x Value, a args) (Value, error) {
 	}
 	if x.isUndef() {
 		return x, x.fail()
+	}
+	if err := st.spendInt(opAdd, x, x); err != nil {
+		return x, err
 	}
 	if !x.isNumber() {
 		return x, typeErr("type %s doesn't define __round__ method", typeName(x))

@@ -22,7 +22,7 @@ func textFilter(name string) filterFunc {
 		},
 		"e":           escapeOnce,
 		"escape":      escapeOnce,
-		"forceescape": func(_ *state, s Value, _ args) (Value, error) { return fromMarkup(escapeText(s.Str())), nil },
+		"forceescape": func(st *state, s Value, _ args) (Value, error) { return st.markup(escapeText(s.Str())) },
 		"format":      filterFormat,
 		"indent":      filterIndent,
 		"lower":       func(st *state, s Value, _ args) (Value, error) { return st.str(toLower(s.Str())) },
@@ -49,7 +49,7 @@ func textFilter(name string) filterFunc {
 		if err != nil {
 			return x, err
 		}
-		if err := st.spend(int(s.num >> 6)); err != nil {
+		if err := st.spendText(name, s); err != nil {
 			return x, err
 		}
 		return f(st, s, a)
@@ -67,7 +67,10 @@ func notString(x Value, name string) error {
 	return typeErr("unsupported operand type(s) for +=: '%s' and 'str'", typeName(x))
 }
 
-func escapeOnce(_ *state, s Value, _ args) (Value, error) { return fromMarkup(escapeHTML(s)), nil }
+func escapeOnce(st *state, s Value, _ args) (Value, error) { return st.markup(escapeHTML(s)) }
+
+// markup makes a str that is markup, counting its memory.
+func (st *state) markup(s string) (Value, error) { return fromMarkup(s), st.build(len(s)) }
 
 // escapeHTML escapes a str unless it is markup already.
 func escapeHTML(v Value) string {
@@ -143,23 +146,33 @@ func filterTrim(st *state, s Value, a args) (Value, error) {
 	if err != nil {
 		return s, err
 	}
-	out, err := strip(s, b[0], true, true)
+	out, err := strip(st, s, b[0], true, true)
 	out.flag |= s.flag & strMarkup
 	return out, err
 }
 
 // strip is str.strip, lstrip or rstrip.
-func strip(s, chars Value, left, right bool) (Value, error) {
+func strip(st *state, s, chars Value, left, right bool) (Value, error) {
 	match := isSpace
+	var failed error
 	switch chars.kind {
 	case Missing, None:
+		n := s.num
 		s = stripASCII(s, left, right)
+		if err := st.spend(int(n-s.num) >> 4); err != nil {
+			return s, err
+		}
 		if t := s.Str(); t == "" || (!left || t[0] < utf8.RuneSelf) && (!right || t[len(t)-1] < utf8.RuneSelf) {
 			return s, nil
 		}
 	case String:
 		set := chars.Str()
-		match = func(r rune) bool { return strings.ContainsRune(set, r) }
+		match = func(r rune) bool {
+			if failed == nil {
+				failed = st.spend(1 + len(set)>>5)
+			}
+			return failed == nil && strings.ContainsRune(set, r)
+		}
 	default:
 		return s, typeErr("strip arg must be None or str")
 	}
@@ -172,7 +185,10 @@ func strip(s, chars Value, left, right bool) (Value, error) {
 	}
 	v := FromString(t)
 	v.flag = s.flag & strASCII
-	return v, nil
+	if failed == nil {
+		failed = st.spend((len(s.Str()) - len(t)) >> 1)
+	}
+	return v, failed
 }
 
 // stripASCII strips the white space that is ASCII.

@@ -390,5 +390,5 @@ func (sp *spec) pad(st *state, out *strings.Builder, sign, body string) error {
 	if out.Len() > st.buildLeft {
 		return errBuild
 	}
-	return nil
+	return st.spend(4 + (len(sign)+len(body))>>1 + n>>6)
 }

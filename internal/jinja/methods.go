@@ -8,7 +8,7 @@ func callMethod(st *state, self Value, name string, a args) (Value, error) {
 	case List, Tuple, Range:
 		return seqMethod(st, self, name, a)
 	case String:
-		if err := st.spend(int(self.num >> 6)); err != nil {
+		if err := st.spendText(name, self); err != nil {
 			return self, err
 		}
 		return stringMethod(st, self, name, a)

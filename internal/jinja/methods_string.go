@@ -15,7 +15,7 @@ func stringMethod(st *state, self Value, name string, a args) (Value, error) {
 		if err != nil {
 			return self, err
 		}
-		return strip(self, b[0], name != "rstrip", name != "lstrip")
+		return strip(st, self, b[0], name != "rstrip", name != "lstrip")
 	case "split", "rsplit":
 		return split(st, s, name == "rsplit", a)
 	case "startswith", "endswith":

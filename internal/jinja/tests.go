@@ -60,6 +60,9 @@ func testByName(name string) testFunc {
 			if err != nil {
 				return false, err
 			}
+			if err := st.spendText("isupper", s); err != nil {
+				return false, err
+			}
 			return isCased(s.Str(), name == "upper"), nil
 		}
 	case "sameas":

@@ -40,6 +40,9 @@ func (st *state) toStr(v Value) (Value, error) {
 	if err := w.str(v); err != nil {
 		return v, err
 	}
+	if err := st.spendNumber(v, len(w.buf)); err != nil {
+		return v, err
+	}
 	return st.str(string(w.buf))
 }
 
