@@ -10,17 +10,15 @@ package jinja
 func textShift(name string, s Value) int {
 	switch name {
 	case "title", "swapcase", "capitalize", "istitle", "isupper", "islower", "isalpha", "isalnum", "isdigit", "isdecimal",
-		"isnumeric", "isspace", "isprintable", "isidentifier", "expandtabs", "splitlines", "indent":
+		"isnumeric", "isspace", "isprintable", "isidentifier", "expandtabs", "splitlines", "indent", "split", "rsplit", "wordcount", "format":
 		return 1
-	case "split", "rsplit", "wordcount", "format":
-		return 2
 	case "upper", "lower":
 		if s.ascii() {
 			return 4
 		}
 		return 1
 	case "escape", "e", "forceescape", "replace", "find", "rfind", "index", "rindex", "count", "partition", "rpartition":
-		return 4
+		return 3
 	}
 	return 6
 }
@@ -75,4 +73,4 @@ func (st *state) spendNumber(v Value, n int) error {
 }
 
 // spendWritten counts the steps of writing n bytes of repr or JSON.
-func (st *state) spendWritten(n int) error { return st.spend(n >> 3) }
+func (st *state) spendWritten(n int) error { return st.spend(n >> 2) }

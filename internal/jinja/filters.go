@@ -131,5 +131,8 @@ func filterFromJSON(st *state, x Value, _ args) (Value, error) {
 	if err := st.build(len(x.Str())); err != nil {
 		return x, err
 	}
+	if err := st.spend(len(x.Str())); err != nil {
+		return x, err
+	}
 	return st.mem.slab.DecodeString(x.Str())
 }

@@ -45,6 +45,11 @@ func newMap(st *state, name string, a args) (*Map, error) {
 func (m *Map) update(st *state, v Value) error {
 	if src := v.Map(); src != nil {
 		for _, e := range src.entries {
+			if e.Key.kind != String {
+				if err := st.spend(m.Len()); err != nil {
+					return err
+				}
+			}
 			m.set(e.Key, e.Val)
 		}
 		return st.spend(src.Len())

@@ -110,7 +110,7 @@ func sliceString(st *state, v Value, from, by, count int) (Value, error) {
 			return out, st.spend(1)
 		}
 		i := runeOffset(s, from)
-		return FromString(s[i : i+runeOffset(s[i:], count)]), st.spend(1 + len(s)>>6)
+		return FromString(s[i : i+runeOffset(s[i:], count)]), st.spend(1 + len(s)>>4)
 	}
 	runes := []rune(s)
 	out := make([]rune, count)
