@@ -31,14 +31,14 @@ var demoModel = sync.OnceValue(func() *tokenize.Model {
 func tokenized(o option) option {
 	changeSim, changeConfig := o.sim, o.config
 	o.sim = func(c *sim.Config) {
-		encode := func(dst []uint32, text string) []uint32 {
-			ids, err := demoModel().AppendPrompt(dst, text)
+		must := func(ids []uint32, err error) []uint32 {
 			if err != nil {
 				panic(err)
 			}
 			return ids
 		}
-		c.Tokenize = encode
+		c.Tokenize = func(dst []uint32, text string) []uint32 { return must(demoModel().Tokenizer().Append(dst, text)) }
+		c.TokenizePrompt = func(dst []uint32, text string) []uint32 { return must(demoModel().AppendPrompt(dst, text)) }
 		c.Render = func(dst []byte, messages, tools json.RawMessage) ([]byte, error) {
 			text, _, err := demoModel().AppendText(dst, chat.Input{Messages: messages, Tools: tools})
 			return text, err

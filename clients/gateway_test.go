@@ -42,6 +42,10 @@ func start(t *testing.T, limit quota.Limit) *gateway {
 				ids, _ := model.Tokenizer().Append(dst, text)
 				return ids
 			},
+			TokenizePrompt: func(dst []uint32, text string) []uint32 {
+				ids, _ := model.AppendPrompt(dst, text)
+				return ids
+			},
 			Render: func(dst []byte, messages, tools json.RawMessage) ([]byte, error) {
 				text, _, err := model.AppendText(dst, chat.Input{Messages: messages, Tools: tools})
 				return text, err
