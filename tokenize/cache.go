@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 )
 
 // Cache is a tokenizer that remembers what stands between added tokens: the
@@ -52,7 +51,7 @@ const (
 	// looking up.
 	cacheAtLeast = 192
 	// cachedOverhead is about what an entry takes beside its contents.
-	cachedOverhead = int(unsafe.Sizeof(cached{})) + int(unsafe.Sizeof(cachedBlocks{})) + 64
+	cachedOverhead = cachedSize + 64
 )
 
 // NewCache returns a cache in front of b that takes up to about maxBytes of

@@ -3,7 +3,6 @@ package tokenize
 import (
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/expediterhq/expediter/tokenize/internal/pattern"
 )
@@ -29,7 +28,7 @@ type encoder struct {
 
 func (e *encoder) size() int {
 	return cap(e.ids)*4 + cap(e.normal.bufs[0]) + cap(e.normal.bufs[1]) + cap(e.meta) +
-		cap(e.merger.syms)*int(unsafe.Sizeof(symbol{})) + e.merger.long.size()
+		cap(e.merger.syms)*symbolSize + e.merger.long.size()
 }
 
 // text encodes a whole text with what goes around it.

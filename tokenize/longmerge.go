@@ -2,7 +2,6 @@ package tokenize
 
 import (
 	"slices"
-	"unsafe"
 )
 
 // longMerge merges words of many symbols in time that grows with n log n. Pairs
@@ -231,5 +230,5 @@ func spread(rank uint32) uint32 { return rank * 0x9E3779B1 >> 12 }
 
 // size returns the bytes of scratch space.
 func (l *longMerge) size() int {
-	return cap(l.heap)*8 + cap(l.buckets)*int(unsafe.Sizeof(bucket{})) + cap(l.table)*4 + cap(l.sort)*4
+	return cap(l.heap)*8 + cap(l.buckets)*bucketSize + cap(l.table)*4 + cap(l.sort)*4
 }

@@ -2,7 +2,6 @@ package tokenize
 
 import (
 	"strings"
-	"unsafe"
 
 	"github.com/expediterhq/expediter/tokenize/internal/nfc"
 )
@@ -68,10 +67,4 @@ func appendReplaced(dst []byte, s, from, to string) []byte {
 		dst = append(dst, to...)
 		s = s[i+len(from):]
 	}
-}
-
-// view returns the bytes of b as a string without copying. The string is valid
-// until b is written to.
-func view(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b))
 }

@@ -19,6 +19,13 @@ func toUpper(s string) string {
 }
 
 func writeUpper(b *strings.Builder, r rune) {
+	if r < utf8.RuneSelf {
+		if 'a' <= r && r <= 'z' {
+			r -= 'a' - 'A'
+		}
+		b.WriteByte(byte(r))
+		return
+	}
 	if u, ok := specialUpper[r]; ok {
 		b.WriteString(u)
 		return
@@ -37,6 +44,11 @@ func writeTitle(b *strings.Builder, r rune) {
 // writeLower writes the lower case of the character r at position i of s.
 func writeLower(b *strings.Builder, s string, i int, r rune) {
 	switch {
+	case r < utf8.RuneSelf:
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		b.WriteByte(byte(r))
 	case r == 'İ':
 		b.WriteString("i\u0307")
 	case r == 'Σ' && finalSigma(s, i):

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // MaxJSONDepth is the deepest nesting of arrays and objects that Decode takes.
@@ -22,7 +21,7 @@ func Decode(data []byte) (Value, error) { return new(Slab).Decode(data) }
 
 // Decode is the function Decode with memory from the slab.
 func (s *Slab) Decode(data []byte) (Value, error) {
-	return s.DecodeString(unsafe.String(unsafe.SliceData(data), len(data)))
+	return s.DecodeString(textOf(data))
 }
 
 // DecodeString is Decode of a string.
@@ -311,7 +310,7 @@ func (d *decoder) escaped(from, i int) (Value, error) {
 		}
 	}
 	d.i = end + 1
-	return flagged(FromString(unsafe.String(unsafe.SliceData(b), len(b)))), nil
+	return flagged(FromString(textOf(b))), nil
 }
 
 // jsonEscape decodes the escape whose text after the backslash starts s.

@@ -276,12 +276,15 @@ func filterTruncate(st *state, s Value, a args) (Value, error) {
 // by white space and opening brackets.
 func titleFilter(s string) string {
 	var b strings.Builder
+	b.Grow(len(s))
 	from := 0 // of the current word
 	word := func(w string) {
 		if w != "" {
-			_, n := utf8.DecodeRuneInString(w)
-			b.WriteString(toUpper(w[:n]))
-			b.WriteString(toLower(w[n:]))
+			first, n := utf8.DecodeRuneInString(w)
+			writeUpper(&b, first)
+			for i, r := range w[n:] {
+				writeLower(&b, w[n:], i, r)
+			}
 		}
 	}
 	for i, r := range s {

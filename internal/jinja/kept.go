@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"sync"
-	"unsafe"
 )
 
 // Durable marks v and the lists and dicts inside it as made once for many
@@ -45,8 +44,8 @@ type texts struct {
 }
 
 type textKey struct {
-	info  *macroInfo     // the macro that was called; nil for tojson
-	value unsafe.Pointer // of its only argument, which it keeps alive
+	info  *macroInfo // the macro that was called; nil for tojson
+	value pointer    // of its only argument, which it keeps alive
 }
 
 func (t *texts) find(k textKey) (string, bool) {

@@ -3,7 +3,6 @@ package jinja
 import (
 	"maps"
 	"slices"
-	"unsafe"
 )
 
 // Map is a dict: entries in insertion order, unique keys. Small ones are
@@ -43,7 +42,7 @@ func (m *Map) Get(key string) (Value, bool) {
 
 // scan returns the position of a str key in a map without an index, or -1.
 func (m *Map) scan(key string) int {
-	p := unsafe.Pointer(unsafe.StringData(key))
+	p := FromString(key).ptr
 	for i := range m.entries {
 		if k := &m.entries[i].Key; int(k.num) == len(key) && k.kind == String && (k.ptr == p || k.Str() == key) {
 			return i

@@ -1,7 +1,5 @@
 package jinja
 
-import "unsafe"
-
 // memory is where the values made during one render live. Nothing of it may
 // be used after the render: the output is a copy, and messages are made of
 // copies.
@@ -55,7 +53,7 @@ func (m *memory) copied(b []byte) string {
 	}
 	t := m.room(len(b))
 	copy(t, b)
-	return unsafe.String(&t[0], len(t))
+	return textOf(t)
 }
 
 // joined returns the str a + b.
@@ -68,7 +66,7 @@ func (m *memory) joined(a, b string) string {
 	}
 	t := m.room(len(a) + len(b))
 	copy(t[copy(t, a):], b)
-	return unsafe.String(&t[0], len(t))
+	return textOf(t)
 }
 
 // values returns a slice of n zero values.
@@ -78,7 +76,7 @@ func (m *memory) values(n int) []Value { return m.slab.Values(n) }
 func (m *memory) list(k Kind, items []Value) Value {
 	l := &m.slab.lists.take(1)[:1][0]
 	l.items = items
-	return Value{kind: k, ptr: unsafe.Pointer(l)}
+	return Value{kind: k, ptr: pointer(l)}
 }
 
 func (m *memory) view(typ string, items []Value) Value {

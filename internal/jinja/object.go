@@ -1,7 +1,5 @@
 package jinja
 
-import "unsafe"
-
 // namespace is the result of namespace(): the one object a template can
 // change.
 type namespace struct{ attrs Map }
@@ -19,15 +17,15 @@ type function struct {
 	fn   globalFunc
 }
 
-func fromNamespace(n *namespace) Value { return Value{kind: Namespace, ptr: unsafe.Pointer(n)} }
+func fromNamespace(n *namespace) Value { return Value{kind: Namespace, ptr: pointer(n)} }
 
-func fromMacro(m *macro) Value { return Value{kind: Macro, ptr: unsafe.Pointer(m)} }
+func fromMacro(m *macro) Value { return Value{kind: Macro, ptr: pointer(m)} }
 
-func fromLoop(l *loopState) Value { return Value{kind: Loop, ptr: unsafe.Pointer(l)} }
+func fromLoop(l *loopState) Value { return Value{kind: Loop, ptr: pointer(l)} }
 
-func fromFunc(f *function) Value { return Value{kind: Function, ptr: unsafe.Pointer(f)} }
+func fromFunc(f *function) Value { return Value{kind: Function, ptr: pointer(f)} }
 
-func fromRange(r *rng) Value { return Value{kind: Range, ptr: unsafe.Pointer(r)} }
+func fromRange(r *rng) Value { return Value{kind: Range, ptr: pointer(r)} }
 
 func (v Value) macro() *macro {
 	if v.kind != Macro {
@@ -147,12 +145,12 @@ func (u *undef) message(obj Kind) string {
 
 // ownerPtr gives typeName something to look at for kinds whose name depends on
 // the value; only the kind of the owner is kept.
-func ownerPtr(k Kind) unsafe.Pointer {
+func ownerPtr(k Kind) pointer {
 	switch k {
 	case View:
-		return unsafe.Pointer(&list{view: "dict_items"})
+		return pointer(&list{view: "dict_items"})
 	case Function:
-		return unsafe.Pointer(&function{})
+		return pointer(&function{})
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
 package jinja
 
-import "unsafe"
-
 // Slab hands out the small maps and lists of one conversation from a few
 // larger allocations. The zero Slab is ready; it is not safe for concurrent
 // use.
@@ -37,7 +35,7 @@ func (s *Slab) Values(n int) []Value { return s.vals.take(n)[:n] }
 func (s *Slab) List(items []Value) Value {
 	l := &s.lists.take(1)[:1][0]
 	l.items = items
-	return Value{kind: List, ptr: unsafe.Pointer(l)}
+	return Value{kind: List, ptr: pointer(l)}
 }
 
 // Reset forgets everything that came from the slab, so that its memory can be

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/big"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Kind is the type of a Value.
@@ -53,7 +52,7 @@ type Value struct {
 	kind Kind
 	flag uint8
 	num  uint64
-	ptr  unsafe.Pointer
+	ptr  pointer
 }
 
 type list struct {
@@ -92,30 +91,25 @@ func FromInt(i int64) Value { return Value{kind: Int, num: uint64(i)} }
 // FromFloat returns a float.
 func FromFloat(f float64) Value { return Value{kind: Float, num: math.Float64bits(f)} }
 
-// FromString returns a str that shares the memory of s.
-func FromString(s string) Value {
-	return Value{kind: String, num: uint64(len(s)), ptr: unsafe.Pointer(unsafe.StringData(s))}
-}
-
 // FromBig returns an int of any size; it takes ownership of b.
 func FromBig(b *big.Int) Value {
 	if b.IsInt64() {
 		return FromInt(b.Int64())
 	}
-	return Value{kind: BigInt, ptr: unsafe.Pointer(b)}
+	return Value{kind: BigInt, ptr: pointer(b)}
 }
 
 // FromList returns a list that owns items.
 func FromList(items []Value) Value {
-	return Value{kind: List, ptr: unsafe.Pointer(&list{items: items})}
+	return Value{kind: List, ptr: pointer(&list{items: items})}
 }
 
 func fromTuple(items ...Value) Value {
-	return Value{kind: Tuple, ptr: unsafe.Pointer(&list{items: items})}
+	return Value{kind: Tuple, ptr: pointer(&list{items: items})}
 }
 
 // FromDict returns a dict that shares d.
-func FromDict(d *Map) Value { return Value{kind: Dict, ptr: unsafe.Pointer(d)} }
+func FromDict(d *Map) Value { return Value{kind: Dict, ptr: pointer(d)} }
 
 func fromMarkup(s string) Value {
 	v := FromString(s)
@@ -126,19 +120,11 @@ func fromMarkup(s string) Value {
 // undefined returns an Undefined for u; obj is the kind of the value in which
 // the name was looked for.
 func undefined(u *undef, obj Kind) Value {
-	return Value{kind: Undefined, num: uint64(obj), ptr: unsafe.Pointer(u)}
+	return Value{kind: Undefined, num: uint64(obj), ptr: pointer(u)}
 }
 
 // Kind returns the type of v.
 func (v Value) Kind() Kind { return v.kind }
-
-// Str returns the bytes of a str; it is empty for any other kind.
-func (v Value) Str() string {
-	if v.kind != String {
-		return ""
-	}
-	return unsafe.String((*byte)(v.ptr), int(v.num))
-}
 
 func (v Value) float() float64 { return math.Float64frombits(v.num) }
 
@@ -232,4 +218,4 @@ func isASCII(s string) bool {
 // have names.
 const groupTuple = "_GroupTuple"
 
-func fromTupleOf(l *list) Value { return Value{kind: Tuple, ptr: unsafe.Pointer(l)} }
+func fromTupleOf(l *list) Value { return Value{kind: Tuple, ptr: pointer(l)} }
