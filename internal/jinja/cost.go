@@ -10,14 +10,14 @@ package jinja
 func textShift(name string, s Value) int {
 	switch name {
 	case "title", "swapcase", "capitalize", "istitle", "isupper", "islower", "isalpha", "isalnum", "isdigit", "isdecimal",
-		"isnumeric", "isspace", "isprintable", "isidentifier", "expandtabs", "splitlines", "indent", "split", "rsplit", "wordcount", "format":
-		return 1
+		"isnumeric", "isspace", "isprintable", "isidentifier", "expandtabs", "splitlines", "indent", "wordcount", "format":
+		return 0
 	case "upper", "lower":
 		if s.ascii() {
 			return 4
 		}
-		return 1
-	case "escape", "e", "forceescape", "replace", "find", "rfind", "index", "rindex", "count", "partition", "rpartition":
+		return 0
+	case "escape", "e", "forceescape", "replace", "find", "rfind", "index", "rindex", "count", "partition", "rpartition", "split", "rsplit":
 		return 3
 	}
 	return 6

@@ -146,6 +146,9 @@ func split(st *state, s string, right bool, a args) (Value, error) {
 	var parts []string
 	switch sep := b[0]; {
 	case sep.kind == Missing || sep.kind == None:
+		if err := st.spend(len(s) >> 1); err != nil {
+			return Value{}, err
+		}
 		parts = splitSpace(s, n, right)
 	case sep.kind != String:
 		return Value{}, typeErr("must be str or None, not %s", typeName(sep))
@@ -169,6 +172,9 @@ func split(st *state, s string, right bool, a args) (Value, error) {
 		slices.Reverse(parts)
 	default:
 		parts = strings.SplitN(s, sep.Str(), n+1)
+	}
+	if err := st.spend(len(parts)); err != nil {
+		return Value{}, err
 	}
 	return st.list(strValues(st, parts))
 }
