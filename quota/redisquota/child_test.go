@@ -62,6 +62,7 @@ func runChild(text string) {
 		hold(task, s)
 	}
 	const workers = 16
+	deadline := time.Now().Add(10 * time.Minute)
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -69,13 +70,13 @@ func runChild(text string) {
 			for c.ops < task.Ops/workers {
 				c.session()
 			}
+			for len(c.unsure) > 0 && time.Now().Before(deadline) {
+				<-time.After(10 * time.Millisecond)
+				c.delivered()
+			}
 		})
 	}
 	wg.Wait()
-	deadline := time.Now().Add(time.Minute)
-	for s.Stats().Pending > 0 && time.Now().Before(deadline) {
-		<-time.After(10 * time.Millisecond)
-	}
 	if err := s.Close(); err != nil {
 		line("X %v", err)
 	}
@@ -86,7 +87,7 @@ func runChild(text string) {
 //
 //	G id tenant cost t0 t1   granted: Reserve began and ended
 //	U id used                Renew with used begins; u: it was accepted
-//	s id used t              Settle begins; S id: it was accepted
+//	s id used t              Settle begins; S id: it has reached redis
 //	A id t                   given up: a second Reserve began and got no answer
 //	N n                      operations made
 //	X text                   what must not happen
@@ -96,6 +97,8 @@ type caller struct {
 	w, n int
 	ops  int
 	rng  *rand.Rand
+
+	unsure []string // settled, perhaps kept for later
 }
 
 func (c *caller) session() {
@@ -172,7 +175,20 @@ func (c *caller) granted(tn processTenant, r quota.Reservation) {
 			return
 		}
 	}
-	line("S %s", r.ID)
+	c.unsure = append(c.unsure, r.ID)
+	c.delivered()
+}
+
+// delivered tells of the settlements that were accepted once none is kept for
+// later any more: one that is kept dies with the process.
+func (c *caller) delivered() {
+	if c.s.Stats().Pending > 0 {
+		return
+	}
+	for _, id := range c.unsure {
+		line("S %s", id)
+	}
+	c.unsure = nil
 }
 
 func (c *caller) pick() int {

@@ -21,7 +21,8 @@
 // A call that got no answer is made again under the same id, which cannot count
 // twice. A Reserve that its caller gave up on is taken back. A Settle that
 // cannot be delivered is kept, up to Config.Backlog of them, and delivered when
-// Redis is back.
+// Redis is back; a process that is killed before that takes it along, and the
+// request is charged what its last Renew had noted.
 //
 // With one server that keeps its data, no window grants more than package quota
 // says. When a fail-over or a crash loses what was written last, those
