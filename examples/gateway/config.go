@@ -113,19 +113,21 @@ type sloConfig struct {
 }
 
 type redisConfig struct {
-	Addresses   []string `yaml:"addresses"`
-	Master      string   `yaml:"sentinel_master"`
-	Username    string   `yaml:"username"`
-	PasswordEnv string   `yaml:"password_env"`
-	DB          int      `yaml:"db"`
-	TLS         bool     `yaml:"tls"`
-	CA          string   `yaml:"ca"`
-	Cert        string   `yaml:"cert"`
-	Key         string   `yaml:"key"`
-	ServerName  string   `yaml:"server_name"`
-	Prefix      string   `yaml:"prefix"`
-	Policy      string   `yaml:"policy"`
-	Share       float64  `yaml:"share"`
+	Addresses   []string      `yaml:"addresses"`
+	Master      string        `yaml:"sentinel_master"`
+	Username    string        `yaml:"username"`
+	PasswordEnv string        `yaml:"password_env"`
+	DB          int           `yaml:"db"`
+	TLS         bool          `yaml:"tls"`
+	CA          string        `yaml:"ca"`
+	Cert        string        `yaml:"cert"`
+	Key         string        `yaml:"key"`
+	ServerName  string        `yaml:"server_name"`
+	Prefix      string        `yaml:"prefix"`
+	Policy      string        `yaml:"policy"`
+	Share       float64       `yaml:"share"`
+	Timeout     time.Duration `yaml:"timeout"`
+	Patience    time.Duration `yaml:"patience"`
 }
 
 type usageConfig struct {

@@ -95,6 +95,8 @@ func TestOneMistake(t *testing.T) {
 		{"a field that is none", "    keys", "    allow_fields: [priority, temperature]\n    keys", `9: tenants[0].allow_fields[1]: "temperature" does not steer the engine`},
 		{"redis policy", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: perhaps}\npools:", "2: redis.policy: expected closed, open or local_share"},
 		{"redis address", "pools:", "redis: {addresses: ['redis://127.0.0.1:6379'], policy: open}\npools:", "2: redis.addresses[0]: expected host:port"},
+		{"redis timeout", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: open, timeout: -1s}\npools:", "2: redis.timeout: must not be negative"},
+		{"redis patience", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: open, patience: -1s}\npools:", "2: redis.patience: must not be negative"},
 		{"redis without address", "pools:", "redis: {policy: open}\npools:", "2: redis.addresses: expected at least one"},
 		{"pools of another kind", "    replicas: [http://10.0.0.1:8000, http://10.0.0.2:8000]", "    replicas: http://10.0.0.1:8000", "5: pools[0].replicas: expected a list, found a value"},
 	} {

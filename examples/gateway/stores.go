@@ -50,6 +50,12 @@ func checkRedis(c *redisConfig, stream string, m *mistakes) {
 	if c.DB != 0 && len(c.Addresses) > 1 && c.Master == "" {
 		m.add("redis.db", "a cluster has database 0 only")
 	}
+	if c.Timeout < 0 {
+		m.add("redis.timeout", "must not be negative")
+	}
+	if c.Patience < 0 {
+		m.add("redis.patience", "must not be negative")
+	}
 	if strings.ContainsAny(c.Prefix, "{}") {
 		m.add("redis.prefix", "must not contain braces")
 	}
@@ -96,7 +102,9 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metri
 	if err := s.reachRedis(ctx, c, logger); err != nil {
 		return err
 	}
-	store, err := redisquota.New(s.client, redisquota.Config{Policy: policies[c.Policy], Share: c.Share, Prefix: c.Prefix})
+	store, err := redisquota.New(s.client, redisquota.Config{
+		Policy: policies[c.Policy], Share: c.Share, Prefix: c.Prefix, Timeout: c.Timeout, Patience: c.Patience,
+	})
 	if err != nil {
 		return err
 	}

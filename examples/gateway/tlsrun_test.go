@@ -244,6 +244,24 @@ tenants: [{id: acme, keys: [DIGEST]}]
 	}
 }
 
+// hup edits the configuration, sends SIGHUP, and waits for what the log says.
+func (s *secureHouse) hup(edit func(string) string, says string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, "gateway.yaml")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(edit(string(file))), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	before := strings.Count(s.logs.String(), says)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		s.t.Fatal(err)
+	}
+	s.until(says, func() bool { return strings.Count(s.logs.String(), says) > before })
+}
+
 // TestTLSReload: SIGHUP takes other files; a file that cannot be used leaves
 // everything as it was, and connections of pools that did not change stay.
 func TestTLSReload(t *testing.T) {
@@ -265,7 +283,6 @@ pools:
 models: [{name: gpt-fast, pool: small}]
 tenants: [{id: acme, keys: [DIGEST]}]
 `)
-	path := filepath.Join(s.dir, "gateway.yaml")
 	front := func() string {
 		resp, _, err := s.stream(client(t, nil, a), 1)
 		if err != nil {
@@ -273,21 +290,6 @@ tenants: [{id: acme, keys: [DIGEST]}]
 		}
 		resp.Body.Close()
 		return resp.TLS.PeerCertificates[0].Subject.CommonName
-	}
-	hup := func(edit func(string) string, says string) {
-		t.Helper()
-		file, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(edit(string(file))), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		before := strings.Count(s.logs.String(), says)
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
-		s.until(says, func() bool { return strings.Count(s.logs.String(), says) > before })
 	}
 	if front() != "one" || s.last() != "one" {
 		t.Errorf("clients see %s, the replica %s", front(), s.last())
@@ -297,11 +299,11 @@ tenants: [{id: acme, keys: [DIGEST]}]
 		t.Fatal(err)
 	}
 	defer open.Body.Close()
-	hup(func(f string) string { return strings.Replace(f, "one.pem", "nowhere.pem", 1) }, "tls.cert: cannot be used")
+	s.hup(func(f string) string { return strings.Replace(f, "one.pem", "nowhere.pem", 1) }, "tls.cert: cannot be used")
 	if front() != "one" {
 		t.Errorf("after a reload that failed clients see %s", front())
 	}
-	hup(func(f string) string { return strings.NewReplacer("nowhere", "two", "one", "two").Replace(f) }, "configuration reloaded")
+	s.hup(func(f string) string { return strings.NewReplacer("nowhere", "two", "one", "two").Replace(f) }, "configuration reloaded")
 	if front() != "two" {
 		t.Errorf("clients see %s", front())
 	}

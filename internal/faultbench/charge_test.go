@@ -46,25 +46,7 @@ func TestD5WhoPays(t *testing.T) {
 		{"left after tokens", part(4, faultbench.Stall), 4, expediter.StatusCancelled, 11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := faultbench.Open(t, faultbench.Options{Respond: tc.respond, Config: func(c *expediter.Config) {
-				c.Retry.Attempts = 1
-				if tc.leave < 0 {
-					c.Timeouts.FirstToken, c.Timeouts.Silence = 200*time.Millisecond, 200*time.Millisecond
-				}
-			}})
-			r := faultbench.Request{Stream: true, MaxTokens: 9}
-			if tc.leave < 0 {
-				h.Do(t.Context(), r)
-			} else {
-				l := h.Ask(r)
-				h.Eventually("the request at the replica", func() bool { return h.Replicas[0].Running() == 1 })
-				if err := l.Deltas(tc.leave); err != nil {
-					t.Error(err)
-				}
-				l.Leave(false)
-			}
-			h.Check()
-			rec := h.Records()[0]
+			rec := ended(t, tc.respond, tc.leave)
 			want := tc.charged
 			if want == own {
 				want = int64(rec.Input)
@@ -76,4 +58,29 @@ func TestD5WhoPays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ended makes one request and returns its record. The client leaves after some
+// deltas, unless leave is below zero.
+func ended(t *testing.T, respond func(*faultbench.Got) faultbench.Script, leave int) expediter.Record {
+	t.Helper()
+	h := faultbench.Open(t, faultbench.Options{Respond: respond, Config: func(c *expediter.Config) {
+		c.Retry.Attempts = 1
+		if leave < 0 {
+			c.Timeouts.FirstToken, c.Timeouts.Silence = time.Second, time.Second
+		}
+	}})
+	r := faultbench.Request{Stream: true, MaxTokens: 9}
+	if leave < 0 {
+		h.Do(t.Context(), r)
+	} else {
+		l := h.Ask(r)
+		h.Eventually("the request at the replica", func() bool { return h.Replicas[0].Running() == 1 })
+		if err := l.Deltas(leave); err != nil {
+			t.Error(err)
+		}
+		l.Leave(false)
+	}
+	h.Check()
+	return h.Records()[0]
 }

@@ -36,17 +36,9 @@ func conversation(r *rand.Rand) string {
 	return string(b)
 }
 
-// TestI9OwnCountEqualsTheEngines: what the gateway reserves for a prompt is
-// what an engine with the same model folder counts, through the whole
-// pipeline: templates, special tokens, texts that look like them, several
-// prompts. That the tokens are those of the models' own engines is held by the
-// golden tests of package tokenize.
-func TestI9OwnCountEqualsTheEngines(t *testing.T) {
-	model, err := tokenize.Load(demo.Files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine := sim.NewServer(sim.Config{
+// countingEngine is a simulated engine with the gateway's model folder.
+func countingEngine(t *testing.T, model *tokenize.Model) *sim.Server {
+	return sim.NewServer(sim.Config{
 		Model: faultbench.Model,
 		Tokenize: func(dst []uint32, text string) []uint32 {
 			ids, err := model.Tokenizer().Append(dst, text)
@@ -67,6 +59,19 @@ func TestI9OwnCountEqualsTheEngines(t *testing.T) {
 			return text, err
 		},
 	})
+}
+
+// TestI9OwnCountEqualsTheEngines: what the gateway reserves for a prompt is
+// what an engine with the same model folder counts, through the whole
+// pipeline: templates, special tokens, texts that look like them, several
+// prompts. That the tokens are those of the models' own engines is held by the
+// golden tests of package tokenize.
+func TestI9OwnCountEqualsTheEngines(t *testing.T) {
+	model, err := tokenize.Load(demo.Files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := countingEngine(t, model)
 	srv := httptest.NewServer(engine)
 	defer func() { srv.Close(); engine.Close() }()
 	h := faultbench.Open(t, faultbench.Options{Unseen: true, Loose: true, Config: func(c *expediter.Config) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -138,9 +139,8 @@ func TestL3AdaptersStay(t *testing.T) {
 	}
 	loads := 0
 	for _, r := range h.Replicas {
-		names, running := r.Adapters.Held()
-		if len(names) > slots || len(running) > 0 {
-			t.Errorf("%s holds %v, of which %v are in use", r.Name, names, running)
+		if names := unused(t, r); len(names) > slots {
+			t.Errorf("%s holds %v", r.Name, names)
 		}
 		loads += r.Adapters.Loads()
 	}
@@ -171,8 +171,25 @@ func TestAdapterSlots(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if names, running := r.Adapters.Held(); len(names) != 1 || len(running) != 0 {
-		t.Errorf("holds %v, in use %v", names, running)
+	if names := unused(t, r); len(names) != 1 {
+		t.Errorf("holds %v", names)
+	}
+}
+
+// unused returns the adapters that a replica holds, once no request is on one:
+// its peer may have the end of an answer before the replica itself is done.
+func unused(t *testing.T, r *faultbench.Replica) []string {
+	t.Helper()
+	for end := time.Now().Add(soon); ; {
+		names, running := r.Adapters.Held()
+		if len(running) == 0 {
+			return names
+		}
+		if time.Now().After(end) {
+			t.Errorf("%s: adapters %v are in use", r.Name, running)
+			return names
+		}
+		runtime.Gosched()
 	}
 }
 

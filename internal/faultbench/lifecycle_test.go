@@ -316,6 +316,39 @@ func TestG5PanicInAPart(t *testing.T) {
 	}
 }
 
+// panicky puts a part that panics, once broken, into a configuration.
+func panicky(c *expediter.Config, in string, broken *atomic.Bool) {
+	auth, sink := c.Authenticate, c.Usage
+	switch in {
+	case "authenticate":
+		c.Authenticate = func(r *http.Request) (*tenant.Tenant, error) {
+			if broken.Load() {
+				panic("authenticate")
+			}
+			return auth(r)
+		}
+	case "reserve", "settle":
+		c.Quota = faulty{c.Quota, in}
+	case "transport":
+		c.Pools[0].Transport = roundTripper(func(*http.Request) (*http.Response, error) { panic("transport") })
+	case "scorer":
+		c.Pools[0].Router = router.New(router.Config{Scorers: append(router.Default(), router.ScorerFunc(func([]float64, *router.Request, []*registry.Replica) {
+			if broken.Load() {
+				panic("scorer")
+			}
+		}))})
+	case "line":
+		c.Pools[0].Admitter = faultyLine{broken}
+	case "prefix":
+		c.Pools[0].Prefix = faultyPrefix{prefix.NewTable(prefix.TableConfig{}), broken}
+	case "sink":
+		c.Usage = sinkFunc(func(r *expediter.Record) {
+			sink.Write(r)
+			panic("sink")
+		})
+	}
+}
+
 func panicIn(t *testing.T, in, how string) {
 	var broken atomic.Bool
 	h := faultbench.Open(t, faultbench.Options{
@@ -334,35 +367,7 @@ func panicIn(t *testing.T, in, how string) {
 		},
 		Config: func(c *expediter.Config) {
 			c.Scrape = -1
-			auth, sink := c.Authenticate, c.Usage
-			switch in {
-			case "authenticate":
-				c.Authenticate = func(r *http.Request) (*tenant.Tenant, error) {
-					if broken.Load() {
-						panic("authenticate")
-					}
-					return auth(r)
-				}
-			case "reserve", "settle":
-				c.Quota = faulty{c.Quota, in}
-			case "transport":
-				c.Pools[0].Transport = roundTripper(func(*http.Request) (*http.Response, error) { panic("transport") })
-			case "scorer":
-				c.Pools[0].Router = router.New(router.Config{Scorers: append(router.Default(), router.ScorerFunc(func([]float64, *router.Request, []*registry.Replica) {
-					if broken.Load() {
-						panic("scorer")
-					}
-				}))})
-			case "line":
-				c.Pools[0].Admitter = faultyLine{&broken}
-			case "prefix":
-				c.Pools[0].Prefix = faultyPrefix{prefix.NewTable(prefix.TableConfig{}), &broken}
-			case "sink":
-				c.Usage = sinkFunc(func(r *expediter.Record) {
-					sink.Write(r)
-					panic("sink")
-				})
-			}
+			panicky(c, in, &broken)
 		},
 	})
 	broken.Store(true)
