@@ -297,7 +297,7 @@ func TestF4FirstTokenTimeout(t *testing.T) {
 		h := faultbench.Open(t, faultbench.Options{
 			Replicas: 2,
 			Config: func(c *expediter.Config) {
-				c.Timeouts.FirstToken, c.Timeouts.Answer = 300*time.Millisecond, 300*time.Millisecond
+				c.Timeouts.FirstToken, c.Timeouts.Answer = 1500*time.Millisecond, 1500*time.Millisecond
 			},
 			Respond: func(g *faultbench.Got) faultbench.Script {
 				if attempts.attempt(g) {
@@ -328,7 +328,7 @@ func TestF4RoleChunksAreNoProgress(t *testing.T) {
 	var attempts first
 	h := faultbench.Open(t, faultbench.Options{
 		Replicas: 2,
-		Config:   func(c *expediter.Config) { c.Timeouts.FirstToken = 300 * time.Millisecond },
+		Config:   func(c *expediter.Config) { c.Timeouts.FirstToken = 1500 * time.Millisecond },
 		Respond: func(g *faultbench.Got) faultbench.Script {
 			s := faultbench.Speak(g)
 			if !attempts.attempt(g) {

@@ -303,8 +303,9 @@ func TestE8ClientStopsReading(t *testing.T) {
 // TestD5ChargeWhatWasMade: clients that leave at random pay the prompt and
 // what was produced until then.
 func TestD5ChargeWhatWasMade(t *testing.T) {
-	const runs, together, most = 1000, 100, 40
-	h := faultbench.Open(t, faultbench.Options{Replicas: 2, Respond: func(g *faultbench.Got) faultbench.Script {
+	const runs, together, most = 1000, 50, 40
+	// Unseen: a dial may take too long where the machine is busy.
+	h := faultbench.Open(t, faultbench.Options{Replicas: 2, Unseen: true, Respond: func(g *faultbench.Got) faultbench.Script {
 		s := faultbench.Speak(g)
 		s.Pace = 4 * time.Millisecond
 		return s.Script()

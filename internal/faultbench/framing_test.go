@@ -317,7 +317,7 @@ func TestB3ServerWriteTimeout(t *testing.T) {
 	h := faultbench.Open(t, faultbench.Options{
 		Server: func(s *http.Server) { s.WriteTimeout = 200 * time.Millisecond },
 		Config: func(c *expediter.Config) {
-			c.Timeouts.Write, c.Timeouts.Answer = 500*time.Millisecond, 2*time.Second
+			c.Timeouts.Write, c.Timeouts.Answer = time.Second, 4*time.Second
 			c.Retry.Attempts = 1
 		},
 		Respond: func(g *faultbench.Got) faultbench.Script {

@@ -247,8 +247,8 @@ func wantRefusal(t *testing.T, l *faultbench.Leaver, status int) {
 func TestO7Slowloris(t *testing.T) {
 	const each = 50
 	h := faultbench.Open(t, faultbench.Options{
-		Server: func(s *http.Server) { s.ReadHeaderTimeout = 300 * time.Millisecond },
-		Config: func(c *expediter.Config) { c.Timeouts.Body = 300 * time.Millisecond },
+		Server: func(s *http.Server) { s.ReadHeaderTimeout = slowLimit },
+		Config: func(c *expediter.Config) { c.Timeouts.Body = slowLimit },
 	})
 	full := h.Head(1000)
 	kinds := map[string]string{
@@ -269,9 +269,9 @@ func TestO7Slowloris(t *testing.T) {
 				l := h.Dial()
 				defer l.Leave(true)
 				fmt.Fprint(l.Conn, text)
-				_ = l.Conn.SetDeadline(time.Now().Add(soon))
+				_ = l.Conn.SetDeadline(time.Now().Add(slowEnd))
 				if _, err := readAnswers(l.R); err != nil && strings.Contains(err.Error(), "timeout") {
-					t.Errorf("%s: still open after %v", name, soon)
+					t.Errorf("%s: still open after %v", name, slowEnd)
 				}
 			})
 		}

@@ -82,7 +82,7 @@ func refusing(t *testing.T, mode *atomic.Value) *faultbench.House {
 		},
 		Config: func(c *expediter.Config) {
 			c.Limits.Body = 10_000
-			c.Timeouts.Body, c.Timeouts.FirstToken, c.Timeouts.Answer = 200*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond
+			c.Timeouts.Body, c.Timeouts.FirstToken, c.Timeouts.Answer = time.Second, time.Second, time.Second
 			c.Retry.Kills = 100
 			c.Scrape = -1
 		},
