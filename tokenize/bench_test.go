@@ -3,6 +3,7 @@ package tokenize_test
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -131,6 +132,32 @@ func BenchmarkAppendHostile(b *testing.B) {
 	for _, name := range goldenModels {
 		for _, h := range hostileTexts() {
 			b.Run(name+"/"+h.name, func(b *testing.B) { benchAppend(b, goldenModel(b, name), h.text) })
+		}
+	}
+}
+
+// BenchmarkAppendHostile8MiB encodes the same kinds as the largest request that
+// a gateway takes: in full, and with the limit of a context of 131,072 tokens.
+func BenchmarkAppendHostile8MiB(b *testing.B) {
+	for _, name := range goldenModels {
+		for _, h := range hostileTexts() {
+			text := strings.Repeat(h.text, 8<<20/len(h.text))
+			for _, limit := range []int{0, 131_072} {
+				b.Run(fmt.Sprintf("%s/%s/limit=%d", name, h.name, limit), func(b *testing.B) {
+					t := goldenModel(b, name)
+					var dst []uint32
+					b.SetBytes(int64(len(text)))
+					start := cpuTime()
+					for b.Loop() {
+						var over *tokenize.LimitError
+						var err error
+						if dst, err = t.AppendWith(dst[:0], text, tokenize.Options{MaxTokens: limit}); err != nil && !errors.As(err, &over) {
+							b.Fatal(err)
+						}
+					}
+					reportCPU(b, start)
+				})
+			}
 		}
 	}
 }
