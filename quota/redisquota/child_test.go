@@ -77,6 +77,9 @@ func runChild(text string) {
 		})
 	}
 	wg.Wait()
+	for s.Stats().Pending > 0 && time.Now().Before(deadline) {
+		<-time.After(10 * time.Millisecond)
+	}
 	if err := s.Close(); err != nil {
 		line("X %v", err)
 	}
