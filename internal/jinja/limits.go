@@ -3,7 +3,7 @@ package jinja
 // Limits bound what one render may cost. A zero field takes its default.
 type Limits struct {
 	Output int // bytes written, including text captured on the way. If zero, 16 MiB.
-	Steps  int // statements, iterations and elements handled. If zero, 10 million.
+	Steps  int // work done, in units of up to 50 ns: statements, iterations, bytes looked at. If zero, 10 million.
 	Build  int // bytes of intermediate strings, lists and dicts. If zero, 256 MiB.
 }
 

@@ -38,7 +38,7 @@ type Options struct {
 	Format   ContentFormat // If zero, found from the template.
 
 	MaxOutput int // bytes of rendered text. If zero, 16 MiB.
-	MaxSteps  int // steps of one render. If zero, 10 million.
+	MaxSteps  int // steps of one render, each up to 50 ns of work. If zero, 10 million.
 	MaxBuild  int // bytes of intermediate values of one render. If zero, 256 MiB.
 }
 
