@@ -78,7 +78,7 @@ func (q *request) read() error {
 	}
 	if q.in.Stream {
 		// What cannot be streamed must not be generated.
-		q.stream, err = sse.NewWriter(q.w, sse.WriterConfig{Timeout: q.g.Timeouts.Write})
+		q.stream, err = sse.NewWriter(q.w, sse.WriterConfig{Timeout: q.g.Timeouts.Write, Request: q.r})
 		if err != nil {
 			q.g.Logger.Error("cannot stream: the ResponseWriter neither flushes nor unwraps to one that does", "error", err)
 			return errNoFlush()

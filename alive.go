@@ -14,18 +14,31 @@ const aliveTime = 250 * time.Millisecond
 // was lost had only been idle for too long. known is false where the
 // transport cannot dial for us.
 func (q *request) alive() (alive, known bool) {
-	t, ok := q.pool.Transport.(*http.Transport)
-	if !ok || t.DialContext == nil {
+	dial := dialer(q.pool.Transport)
+	if dial == nil {
 		return false, false
 	}
 	ctx, cancel := context.WithTimeout(q.ctx, aliveTime)
 	defer cancel()
-	c, err := t.DialContext(ctx, "tcp", hostPort(q.replica.Target().Scheme, q.replica.Target().Host))
+	c, err := dial(ctx, "tcp", hostPort(q.replica.Target().Scheme, q.replica.Target().Host))
 	if err != nil {
 		return false, true
 	}
 	c.Close()
 	return true, true
+}
+
+// dialer returns how a transport dials, nil if it does not say.
+func dialer(t http.RoundTripper) func(ctx context.Context, network, address string) (net.Conn, error) {
+	switch t := t.(type) {
+	case interface {
+		Dial(ctx context.Context, network, address string) (net.Conn, error)
+	}:
+		return t.Dial
+	case *http.Transport:
+		return t.DialContext
+	}
+	return nil
 }
 
 // hostPort adds the scheme's port to a host without one.

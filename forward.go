@@ -1,7 +1,6 @@
 package expediter
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/internal/openai"
 	"github.com/expediterhq/expediter/vllm"
 )
@@ -132,7 +132,7 @@ func (a *attempt) outgoing() *http.Request {
 		Host:   u.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        header,
-		Body:          io.NopCloser(bytes.NewReader(a.size.body)),
+		Body:          h1.Body(a.size.body),
 		ContentLength: int64(len(a.size.body)),
 	}
 	return out.WithContext(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{

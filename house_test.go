@@ -18,6 +18,7 @@ import (
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/sim"
+	direct "github.com/expediterhq/expediter/sse"
 	"github.com/expediterhq/expediter/tenant"
 )
 
@@ -224,7 +225,9 @@ func checkGoroutines(t testing.TB, baseline int) {
 func (h *house) listen(addr string, handler http.Handler) (url string, server *httptest.Server, done func()) {
 	h.t.Helper()
 	if h.net == nil {
-		s := httptest.NewServer(handler)
+		s := httptest.NewUnstartedServer(handler)
+		s.Config.ConnContext = direct.ConnContext
+		s.Start()
 		return s.URL, s, s.Close
 	}
 	host, err := h.net.Serve(addr, handler)

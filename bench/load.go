@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,10 +37,9 @@ type tally struct {
 
 // load sends requests in open loop: the next goes out on time, however slow
 // the earlier ones are.
-func load(addr string, p plan, events int, seconds time.Duration) *tally {
+func load(t *tally, addr string, p plan, events int, seconds time.Duration) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10_000, DisableCompression: true}}
 	defer client.CloseIdleConnections()
-	t := new(tally)
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
 	every := time.Duration(float64(time.Second) / p.rate)
@@ -53,7 +53,6 @@ func load(addr string, p plan, events int, seconds time.Duration) *tally {
 		wg.Go(func() { t.one(client, addr, body(i, events, p.pause, text)) })
 	}
 	wg.Wait()
-	return t
 }
 
 func body(i, events int, pause time.Duration, text string) string {
@@ -115,42 +114,78 @@ func quantile(list []float64, q float64) float64 {
 	return list[min(int(q*float64(len(list))), len(list)-1)]
 }
 
-// measureOne measures a subject: a short warm-up, the load, the same with five
-// times the events, and open streams for the memory.
-func measureOne(s subject, p plan) (result, error) {
-	r := result{Name: s.name}
-	addr := s.direct
-	pid := 0
+// run is one subject under measurement.
+type run struct {
+	name  string
+	addr  string
+	proc  *process // nil for the subject that is nothing at all
+	plain tally
+	dense tally // with five times the events in the same time
+	used  [2]time.Duration
+}
+
+// begin starts a subject and warms it up.
+func begin(s subject, p plan) (*run, error) {
+	r := &run{name: s.name, addr: s.direct}
+	if s.missing != "" {
+		return nil, errors.New(s.missing)
+	}
 	if s.start != nil {
-		proc, a, err := s.start()
-		if err != nil {
-			return r, err
+		var err error
+		if r.proc, r.addr, err = s.start(); err != nil {
+			return nil, err
 		}
-		defer proc.stop()
-		addr, pid = a, proc.cmd.Process.Pid
 	}
-	load(addr, p, 5, 2*time.Second)
-	before := cpu(pid)
-	t := load(addr, p, p.events, p.seconds)
-	used := cpu(pid) - before
-	r.Requests, r.Failed = t.n, t.failed
-	r.FirstP50, r.FirstP99 = quantile(t.first, 0.5), quantile(t.first, 0.99)
-	r.EventP50, r.EventP99 = quantile(t.event, 0.5), quantile(t.event, 0.99)
-	if pid == 0 || t.n == 0 {
-		return r, nil
+	load(new(tally), r.addr, p, 5, 2*time.Second)
+	return r, nil
+}
+
+func (r *run) stop() {
+	if r.proc != nil {
+		r.proc.stop()
 	}
-	r.CPUPerRequest = ms(used) / float64(t.n)
-	// Five times the events in the same time: the difference is the events'.
+}
+
+func (r *run) pid() int {
+	if r.proc == nil {
+		return 0
+	}
+	return r.proc.cmd.Process.Pid
+}
+
+// round puts the subject under its share of each load.
+func (r *run) round(p plan) {
+	seconds := p.seconds / time.Duration(p.rounds)
+	load(new(tally), r.addr, p, p.events, time.Second) // connections are made
+	before := cpu(r.pid())
+	load(&r.plain, r.addr, p, p.events, seconds)
+	r.used[0] += cpu(r.pid()) - before
+	if r.proc == nil {
+		return
+	}
 	dense := p
 	dense.pause = p.pause / 5
-	before = cpu(pid)
-	d := load(addr, dense, 5*p.events, p.seconds)
-	perDense := ms(cpu(pid)-before) / float64(d.n)
-	r.CPUPerEvent = 1000 * (perDense - r.CPUPerRequest) / float64(4*p.events)
-	if p.streams > 0 {
-		r.KBPerStream = openStreams(addr, pid, p)
+	before = cpu(r.pid())
+	load(&r.dense, r.addr, dense, 5*p.events, seconds)
+	r.used[1] += cpu(r.pid()) - before
+}
+
+// result sums up, after the memory of open streams.
+func (r *run) result(p plan) result {
+	t := &r.plain
+	res := result{Name: r.name, Requests: t.n, Failed: t.failed,
+		FirstP50: quantile(t.first, 0.5), FirstP99: quantile(t.first, 0.99),
+		EventP50: quantile(t.event, 0.5), EventP99: quantile(t.event, 0.99)}
+	if r.proc == nil || t.n == 0 || r.dense.n == 0 {
+		return res
 	}
-	return r, nil
+	res.CPUPerRequest = ms(r.used[0]) / float64(t.n)
+	perDense := ms(r.used[1]) / float64(r.dense.n)
+	res.CPUPerEvent = 1000 * (perDense - res.CPUPerRequest) / float64(4*p.events)
+	if p.streams > 0 {
+		res.KBPerStream = openStreams(r.addr, r.pid(), p)
+	}
+	return res
 }
 
 // openStreams holds many streams open and returns the memory each adds.

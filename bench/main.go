@@ -9,7 +9,8 @@
 // was written; the load generator sends requests in open loop and compares.
 // CPU is what the operating system charged the process in the middle. A
 // second load with five times the events per stream tells what one event
-// costs and what one request does.
+// costs and what one request does. The subjects run side by side and take
+// turns under load, so that a machine that changes its pace changes it for all.
 package main
 
 import (
@@ -28,6 +29,7 @@ type plan struct {
 	events  int           // per stream
 	pause   time.Duration // between events
 	tokens  int           // of the prompt
+	rounds  int           // in which the subjects take turns
 	streams int           // open at once, for the memory figure
 }
 
@@ -43,7 +45,8 @@ func main() {
 	}
 	p := plan{}
 	flag.Float64Var(&p.rate, "rate", 200, "requests per second")
-	flag.DurationVar(&p.seconds, "seconds", 10*time.Second, "length of each load")
+	flag.DurationVar(&p.seconds, "seconds", 12*time.Second, "length of each load, over all rounds")
+	flag.IntVar(&p.rounds, "rounds", 4, "turns that the subjects take")
 	flag.IntVar(&p.events, "events", 50, "events per stream")
 	flag.DurationVar(&p.pause, "pause", 20*time.Millisecond, "between two events")
 	flag.IntVar(&p.tokens, "tokens", 1800, "tokens of the prompt, roughly")
@@ -77,22 +80,28 @@ func measureAll(p plan, only string, asJSON bool) error {
 		return err
 	}
 	defer rep.stop()
-	var results []result
+	var runs []*run
 	for _, s := range subjects(rep) {
 		if only != "" && !strings.Contains(","+only+",", ","+s.name+",") {
 			continue
 		}
-		if s.missing != "" {
-			fmt.Fprintf(os.Stderr, "%s: left out: %s\n", s.name, s.missing)
-			continue
-		}
-		r, err := measureOne(s, p)
+		r, err := begin(s, p)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: left out: %v\n", s.name, err)
 			continue
 		}
-		results = append(results, r)
-		fmt.Fprintf(os.Stderr, "%s done\n", s.name)
+		defer r.stop()
+		runs = append(runs, r)
+	}
+	for i := range p.rounds {
+		for _, r := range runs {
+			r.round(p)
+		}
+		fmt.Fprintf(os.Stderr, "round %d of %d done\n", i+1, p.rounds)
+	}
+	var results []result
+	for _, r := range runs {
+		results = append(results, r.result(p))
 	}
 	if asJSON {
 		return json.NewEncoder(os.Stdout).Encode(results)

@@ -69,11 +69,17 @@ const (
 	tail = `,"logprobs":null,"finish_reason":null,"token_ids":null}]`
 )
 
+// prefill is the time before the first event. Without any, ReverseProxy loses
+// streams: the head of the answer then closes the request's body while the
+// transport is about to look for its end, which it takes for a failed request.
+const prefill = 10 * time.Millisecond
+
 // stream writes n content events pause apart, each with the time of its write
 // in its content.
 func stream(w http.ResponseWriter, r *http.Request, n int, pause time.Duration, usage bool) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	f := w.(http.Flusher)
+	time.Sleep(prefill)
 	io.WriteString(w, head+`{"role":"assistant","content":""}`+tail+"}\n\n")
 	tick := time.NewTicker(max(pause, time.Microsecond))
 	defer tick.Stop()

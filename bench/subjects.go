@@ -20,6 +20,7 @@ import (
 	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/sse"
 	"github.com/expediterhq/expediter/tenant"
 	"github.com/expediterhq/expediter/tokenize"
 	"github.com/expediterhq/expediter/tokenize/demo"
@@ -159,7 +160,8 @@ func announceAndServe(h http.Handler) error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	return http.Serve(l, h)
+	server := &http.Server{Handler: h, ConnContext: sse.ConnContext}
+	return server.Serve(l)
 }
 
 // server is a server program from elsewhere, run with a configuration file.

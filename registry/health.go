@@ -85,6 +85,16 @@ func (r *Replica) Progress(now time.Time) {
 	}
 }
 
+// LastProgress returns when the replica last produced a token, as told by
+// Progress and Succeeded; the zero time if it never did.
+func (r *Replica) LastProgress() time.Time {
+	t := r.progress.Load()
+	if t == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, t)
+}
+
 // Succeeded says that a request was answered. It is called once per request,
 // when the first token is out or the whole answer is. A success while the
 // replica is on trial readmits it; one that began before the ejection does

@@ -54,6 +54,11 @@ type WriterConfig struct {
 	// If zero, 30 seconds; if negative, unlimited.
 	Timeout time.Duration
 
+	// Request is the request that is answered. With it, and ConnContext in
+	// the server, an HTTP/1.1 response is written without a detour. If nil,
+	// it takes the usual way.
+	Request *http.Request
+
 	// KeepAlive is the silence after which a comment line is sent, so that
 	// boxes on the way do not take the connection for idle. It begins with
 	// the first write, and requires that each Write ends between two
@@ -69,6 +74,7 @@ type Writer struct {
 	can   abilities
 	watch watchdog
 	alive *keepAlive // nil without keep-alive
+	short direct     // the way past net/http
 
 	mu    sync.Mutex // held during writes if there is a keep-alive
 	dirty bool       // there is something to flush, if only the header
@@ -97,6 +103,7 @@ func NewWriter(w http.ResponseWriter, cfg WriterConfig) (*Writer, error) {
 		cfg.Timeout = defaultTimeout
 	}
 	sw := &Writer{w: w, can: can, dirty: true}
+	sw.short.conn = underneath(w, cfg.Request)
 	if can.deadline != nil && cfg.Timeout > 0 {
 		sw.watch.start(can.deadline, cfg.Timeout)
 	}
@@ -126,7 +133,7 @@ func (w *Writer) write(p []byte) (written int, err error) {
 			w.fail("write", nil)
 			break
 		}
-		n, err := w.w.Write(piece)
+		n, err := w.put(piece)
 		cut := !w.watch.leave()
 		written += n
 		if err == nil && n < len(piece) {
@@ -136,12 +143,19 @@ func (w *Writer) write(p []byte) (written int, err error) {
 			w.fail("write", err)
 			break
 		}
-		w.dirty = true
+		w.dirty = !w.short.on
 		if written == len(p) {
 			return written, nil
 		}
 	}
 	return written, w.err
+}
+
+func (w *Writer) put(p []byte) (int, error) {
+	if w.short.on {
+		return w.short.write(p)
+	}
+	return w.w.Write(p)
 }
 
 // Flush sends what has been written to the client. The first one sends the
@@ -169,6 +183,9 @@ func (w *Writer) flush() error {
 		return w.fail("flush", err)
 	}
 	w.dirty = false
+	if w.short.conn != nil {
+		w.short.start(w.w.Header())
+	}
 	return nil
 }
 

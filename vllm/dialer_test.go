@@ -2,6 +2,7 @@ package vllm_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -154,10 +155,17 @@ func TestTransport(t *testing.T) {
 	if err != nil || string(body) != "not gzip at all" || got.Get("Accept-Encoding") != "" {
 		t.Errorf("body %q, %v, Accept-Encoding %q: want bytes as they are and no header", body, err, got.Get("Accept-Encoding"))
 	}
-	if tr.Proxy != nil || tr.IdleConnTimeout >= 5*time.Second || tr.MaxIdleConnsPerHost != 7 || tr.ResponseHeaderTimeout != 10*time.Minute || tr.TLSClientConfig.MinVersion < 0x0303 {
+}
+
+// TestTransportOverHTTP2: what the configuration says where the transport is
+// the standard library's.
+func TestTransportOverHTTP2(t *testing.T) {
+	tr := vllm.NewTransport(vllm.TransportConfig{HTTP2: true, Idle: 7}).(*http.Transport)
+	if tr.Proxy != nil || tr.IdleConnTimeout >= 5*time.Second || tr.MaxIdleConnsPerHost != 7 || tr.ResponseHeaderTimeout != 10*time.Minute ||
+		tr.TLSClientConfig.MinVersion < tls.VersionTLS12 || !tr.DisableCompression {
 		t.Errorf("transport = %+v", tr)
 	}
-	if tr := vllm.NewTransport(vllm.TransportConfig{HeaderTimeout: -1}); tr.ResponseHeaderTimeout != 0 {
+	if tr := vllm.NewTransport(vllm.TransportConfig{HTTP2: true, HeaderTimeout: -1}).(*http.Transport); tr.ResponseHeaderTimeout != 0 {
 		t.Errorf("header time-out %v, want none", tr.ResponseHeaderTimeout)
 	}
 }

@@ -1,12 +1,15 @@
 package vllm
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/expediterhq/expediter/internal/h1"
 )
 
 // IdleTimeout is how long a connection is kept for reuse: less than the 5 s
@@ -15,6 +18,9 @@ const IdleTimeout = 4 * time.Second
 
 // handshakeTimeout is how long a replica has for its part of TLS.
 const handshakeTimeout = 5 * time.Second
+
+// maxHead is the largest head of an answer, in bytes.
+const maxHead = 64 << 10
 
 // TransportConfig adapts a transport to a pool of replicas.
 type TransportConfig struct {
@@ -27,41 +33,51 @@ type TransportConfig struct {
 	HTTP2         bool           // offer HTTP/2 over TLS; the engine itself speaks HTTP/1.1 only
 }
 
+// Transport sends requests to replicas. It is safe for concurrent use.
+type Transport interface {
+	http.RoundTripper
+	CloseIdleConnections()
+}
+
 // NewTransport returns a transport for requests to replicas: no proxy from
-// the environment, no compression, connections reused only as long as the
-// engine keeps them, addresses checked at the dial. A transport never follows
-// redirects; it replays a request by itself only if the request has GetBody,
-// which a caller who counts attempts must leave nil.
-func NewTransport(cfg TransportConfig) *http.Transport {
+// the environment, no compression, no redirects, no replay, connections reused
+// only as long as the engine keeps them, addresses checked at the dial.
+func NewTransport(cfg TransportConfig) Transport {
 	d := &Dialer{Allow: cfg.Allow, Timeout: cfg.DialTimeout}
-	t := &http.Transport{
-		DialContext:            d.DialContext,
-		TLSHandshakeTimeout:    handshakeTimeout,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    256,
-		IdleConnTimeout:        IdleTimeout,
-		ResponseHeaderTimeout:  10 * time.Minute,
-		MaxResponseHeaderBytes: 64 << 10,
-		ForceAttemptHTTP2:      cfg.HTTP2,
-	}
-	if cfg.Idle > 0 {
-		t.MaxIdleConnsPerHost = cfg.Idle
-	}
-	if cfg.HeaderTimeout != 0 {
-		t.ResponseHeaderTimeout = max(cfg.HeaderTimeout, 0)
-	}
-	t.TLSClientConfig = &tls.Config{}
+	secure := &tls.Config{}
 	if cfg.TLS != nil {
-		t.TLSClientConfig = cfg.TLS.Clone()
+		secure = cfg.TLS.Clone()
 	}
-	t.TLSClientConfig.MinVersion = max(t.TLSClientConfig.MinVersion, tls.VersionTLS12)
+	secure.MinVersion = max(secure.MinVersion, tls.VersionTLS12)
+	var dialTLS func(ctx context.Context, network, address string) (net.Conn, error)
 	if cfg.Files != nil {
-		base := cfg.Files.base(t.TLSClientConfig, cfg.HTTP2)
-		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return cfg.Files.dial(ctx, d, base, network, address)
+		secure = cfg.Files.base(secure, cfg.HTTP2)
+		dialTLS = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return cfg.Files.dial(ctx, d, secure, network, address)
 		}
 	}
-	return t
+	idle := cmp.Or(max(cfg.Idle, 0), 256)
+	head := max(cmp.Or(cfg.HeaderTimeout, 10*time.Minute), 0)
+	if cfg.HTTP2 {
+		return &http.Transport{
+			DialContext:            d.DialContext,
+			DialTLSContext:         dialTLS,
+			TLSClientConfig:        secure,
+			TLSHandshakeTimeout:    handshakeTimeout,
+			DisableCompression:     true,
+			MaxIdleConnsPerHost:    idle,
+			IdleConnTimeout:        IdleTimeout,
+			ResponseHeaderTimeout:  head,
+			MaxResponseHeaderBytes: maxHead,
+			ForceAttemptHTTP2:      true,
+		}
+	}
+	return h1.New(h1.Config{
+		Dial: d.DialContext, DialTLS: dialTLS,
+		TLS: secure, TLSTimeout: handshakeTimeout,
+		Idle: idle, IdleTimeout: IdleTimeout,
+		HeadTimeout: head, MaxHead: maxHead,
+	})
 }
 
 // NewClient returns a client for the engine's small questions (metrics,

@@ -152,9 +152,14 @@ func (w *watch) every(ctx context.Context, interval time.Duration, f func(contex
 	}
 }
 
-// probe asks for the replica's health. How many misses matter, and that busy
-// is not dead, the registry decides.
+// probe asks for the replica's health, unless tokens that came since the last
+// time tell it better. How many misses matter, and that busy is not dead, the
+// registry decides.
 func (w *watch) probe(ctx context.Context, r *registry.Replica) bool {
+	if now := time.Now(); now.Sub(r.LastProgress()) < w.HealthInterval {
+		r.SetProbe(true, now)
+		return true
+	}
 	limited, cancel := context.WithTimeout(ctx, w.Timeout)
 	err := Health(limited, w.client, r.URL())
 	cancel()

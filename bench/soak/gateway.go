@@ -12,6 +12,7 @@ import (
 	"github.com/expediterhq/expediter/internal/faultbench"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/sse"
 	"github.com/expediterhq/expediter/tenant"
 )
 
@@ -59,7 +60,7 @@ func newGateway(f *fleet) (*gateway, error) {
 		return nil, err
 	}
 	g.url = "http://" + ln.Addr().String()
-	g.server = &http.Server{Handler: g.handler, ReadHeaderTimeout: 10 * time.Second}
+	g.server = &http.Server{Handler: g.handler, ReadHeaderTimeout: 10 * time.Second, ConnContext: sse.ConnContext}
 	go func() {
 		defer close(g.served)
 		_ = g.server.Serve(ln) // always ErrServerClosed in the end

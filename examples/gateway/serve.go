@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/sse"
 )
 
 // server is the listeners of one gateway.
@@ -28,6 +29,7 @@ type server struct {
 func newPublic(h http.Handler, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
+		ConnContext:       sse.ConnContext,
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    128 << 10, // the handler refuses more than 64 KiB, as clients expect it

@@ -21,6 +21,7 @@ import (
 	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/sse"
 	"github.com/expediterhq/expediter/tenant"
 )
 
@@ -234,7 +235,7 @@ func (h *House) listen() {
 		front = h.options.Wrap(front)
 	}
 	h.server = &http.Server{
-		Handler: front, ReadHeaderTimeout: 10 * time.Second,
+		Handler: front, ReadHeaderTimeout: 10 * time.Second, ConnContext: sse.ConnContext,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(h.Logs, nil), slog.LevelError),
 	}
 	if h.options.Server != nil {

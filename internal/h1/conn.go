@@ -1,0 +1,39 @@
+package h1
+
+import (
+	"crypto/tls"
+	"net"
+	"syscall"
+	"time"
+)
+
+// conn is one connection to a replica.
+type conn struct {
+	net.Conn // with TLS, where there is
+	key      address
+	peek     peeker
+	reused   bool
+	since    time.Time // when it was kept
+}
+
+func newConn(key address, c net.Conn) *conn {
+	nc := &conn{Conn: c, key: key}
+	raw := c
+	if t, ok := c.(*tls.Conn); ok {
+		raw = t.NetConn()
+	}
+	if s, ok := raw.(syscall.Conn); ok {
+		if rc, err := s.SyscallConn(); err == nil {
+			nc.peek.init(rc)
+		}
+	}
+	return nc
+}
+
+// abort breaks the connection off under a request.
+func (c *conn) abort() { c.Close() }
+
+// quiet reports whether nothing has come since the last answer, not even the
+// end: what comes unasked cannot be the answer to the next request. Where the
+// system cannot be asked the next request will tell.
+func (c *conn) quiet() bool { return c.peek.quiet() }

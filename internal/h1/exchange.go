@@ -1,0 +1,193 @@
+package h1
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	headBuffer = 4 << 10  // for reading the answer's head
+	inline     = 64 << 10 // a request's body up to this size is sent before the answer is looked for
+	noticeTime = 5 * time.Millisecond
+)
+
+// exchange is one request and its answer on one connection.
+type exchange struct {
+	t       *Transport
+	conn    *conn
+	release func() bool // the connection is no longer broken off with the context; false: it was
+	sent    chan error  // how a body sent in the background went; nil if there is none
+}
+
+// Body returns a request's body that is sent without being copied.
+func Body(b []byte) io.ReadCloser { return &held{b: b} }
+
+// held is a body in memory.
+type held struct {
+	b  []byte
+	at int
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	if h.at == len(h.b) {
+		return 0, io.EOF
+	}
+	n := copy(p, h.b[h.at:])
+	h.at += n
+	return n, nil
+}
+
+func (h *held) Close() error { return nil }
+
+// content returns all of a request's body.
+func content(r *http.Request) ([]byte, error) {
+	if r.ContentLength == 0 {
+		return nil, nil
+	}
+	b := []byte(nil)
+	if h, ok := r.Body.(*held); ok {
+		b = h.b
+	} else {
+		var err error
+		if b, err = io.ReadAll(io.LimitReader(r.Body, r.ContentLength+1)); err != nil {
+			return nil, fmt.Errorf("h1: reading the request's body: %w", err)
+		}
+	}
+	if int64(len(b)) != r.ContentLength {
+		return nil, errors.New("h1: the body's length is not the one announced")
+	}
+	return b, nil
+}
+
+func (x *exchange) roundTrip(r *http.Request, head, body []byte) (*http.Response, error) {
+	writeErr := x.send(head, body)
+	if x.t.cfg.HeadTimeout > 0 {
+		_ = x.conn.SetReadDeadline(time.Now().Add(x.t.cfg.HeadTimeout))
+	}
+	// A replica that refuses a request may answer and close before it has
+	// read all of it: its answer counts, not the failed write.
+	resp, err := x.receive(r)
+	if err != nil {
+		return nil, cmp.Or(writeErr, err)
+	}
+	if x.t.cfg.HeadTimeout > 0 {
+		_ = x.conn.SetReadDeadline(time.Time{})
+	}
+	resp.Close = resp.Close || writeErr != nil
+	return resp, nil
+}
+
+// send sends the request, a large one in the background.
+func (x *exchange) send(head, body []byte) error {
+	if len(body) == 0 {
+		_, err := x.conn.Write(head)
+		return err
+	}
+	parts := net.Buffers{head, body}
+	if len(body) <= inline {
+		_, err := parts.WriteTo(x.conn.Conn)
+		return err
+	}
+	x.sent = make(chan error, 1)
+	go func() {
+		_, err := parts.WriteTo(x.conn.Conn)
+		x.sent <- err
+	}()
+	return nil
+}
+
+// receive reads the answer's head.
+func (x *exchange) receive(r *http.Request) (*http.Response, error) {
+	limited := &headReader{r: x.conn.Conn, left: x.t.cfg.MaxHead}
+	br := readers.Get().(*bufio.Reader)
+	br.Reset(limited)
+	resp, err := http.ReadResponse(br, r)
+	for err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp, err = http.ReadResponse(br, r) // informational: MaxHead bounds how many
+	}
+	if err != nil {
+		recycle(br)
+		return nil, fmt.Errorf("h1: reading the head of the answer: %w", err)
+	}
+	limited.left = -1 // what follows is the body's
+	resp.Body = x.body(resp, r.Method, br)
+	return resp, nil
+}
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, headBuffer) }}
+
+func recycle(br *bufio.Reader) {
+	br.Reset(nil)
+	readers.Put(br)
+}
+
+// headReader reads up to a limit, without one if it is negative.
+type headReader struct {
+	r    io.Reader
+	left int
+}
+
+func (h *headReader) Read(p []byte) (int, error) {
+	if h.left == 0 {
+		return 0, errors.New("h1: the head of the answer is too large")
+	}
+	if h.left > 0 && len(p) > h.left {
+		p = p[:h.left]
+	}
+	n, err := h.r.Read(p)
+	if h.left > 0 {
+		h.left -= n
+	}
+	return n, err
+}
+
+// fail ends the exchange together with its connection.
+func (x *exchange) fail() {
+	x.release()
+	x.conn.Close()
+	x.join()
+}
+
+// join waits until nobody uses the request's body any more.
+func (x *exchange) join() {
+	if x.sent != nil {
+		<-x.sent
+		x.sent = nil
+	}
+}
+
+// done ends the exchange after the answer's end; the connection is kept if it
+// may be.
+func (x *exchange) done(keep bool) {
+	keep = keep && x.sentAll()
+	if x.release() && keep {
+		x.t.idle.put(x.conn)
+		return
+	}
+	x.conn.Close()
+	x.join()
+}
+
+// sentAll reports whether the whole request went out. A replica that has read
+// all of it may be faster with its answer than we are with noticing.
+func (x *exchange) sentAll() bool {
+	if x.sent == nil {
+		return true
+	}
+	late := time.NewTimer(noticeTime)
+	defer late.Stop()
+	select {
+	case err := <-x.sent:
+		x.sent = nil
+		return err == nil
+	case <-late.C:
+		return false // answered before all of the request was read
+	}
+}
