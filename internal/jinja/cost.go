@@ -14,7 +14,7 @@ func textShift(name string, s Value) int {
 		return 0
 	case "upper", "lower":
 		if s.ascii() {
-			return 4
+			return 3
 		}
 		return 0
 	case "escape", "e", "forceescape", "replace", "find", "rfind", "index", "rindex", "count", "partition", "rpartition", "split", "rsplit":
