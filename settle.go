@@ -156,8 +156,9 @@ func (q *request) leftBy(started bool) {
 func (q *request) answer(e *openai.Error) {
 	if !q.started {
 		q.rec.HTTPStatus = e.Status
-		// The server's own time-out runs from the request's head, and may be over.
-		_ = http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(q.g.Timeouts.Write)) // not every server has one
+		// The server's own time-out runs from the request's head, and may be
+		// over. Not every server has one.
+		_ = http.NewResponseController(q.w).SetWriteDeadline(time.Now().Add(q.g.Timeouts.Write))
 		_ = e.Write(q.w) // nobody is left to tell if this fails
 		return
 	}
