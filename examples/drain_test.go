@@ -20,14 +20,14 @@ import (
 	"github.com/expediterhq/expediter/internal/redistest"
 )
 
-// slowReplicas are scripted replicas that send a token every 50 ms.
+// slowReplicas are scripted replicas that send a token every 100 ms.
 func slowReplicas(t *testing.T, n int) (urls []string, ledger *faultbench.Ledger) {
 	t.Helper()
 	ledger = new(faultbench.Ledger)
 	for range n {
 		r := &faultbench.Replica{Model: "acme-8b", KV: 10_000_000, Ledger: ledger, Respond: func(g *faultbench.Got) faultbench.Script {
 			s := faultbench.Speak(g)
-			s.Pace = 50 * time.Millisecond
+			s.Pace = 100 * time.Millisecond
 			return s.Script()
 		}}
 		if err := r.Start(); err != nil {
@@ -53,7 +53,7 @@ func TestQ1SIGTERM(t *testing.T) {
 	}
 	fields := strings.Fields(string(out))
 	file, usage := filepath.Join(dir, "gateway.yaml"), filepath.Join(dir, "usage.jsonl")
-	yaml := fmt.Sprintf("listen: %s\ngrace: 6s\npools:\n  - {name: small, served: acme-8b, replicas: [%s]}\nmodels: [{name: gpt-fast, pool: small}]\n"+
+	yaml := fmt.Sprintf("listen: %s\ngrace: 12s\npools:\n  - {name: small, served: acme-8b, replicas: [%s]}\nmodels: [{name: gpt-fast, pool: small}]\n"+
 		"tenants: [{id: acme, keys: [%s]}]\nusage: {file: %s}\n", addr, strings.Join(urls, ", "), fields[3], usage)
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestQ1SIGTERM(t *testing.T) {
 	var complete, cut atomic.Int32
 	for i := range streams {
 		wg.Go(func() {
-			tokens := 10 + i%20
+			tokens := 3 + i%8
 			if i >= short {
 				tokens = 5000
 			}
