@@ -7,11 +7,12 @@ import "bytes"
 // valid until the next call of Next or Reset.
 type Event struct {
 	// Raw holds the block as received, terminator included. The Raw of all
-	// events joined are the bytes of the stream, save for three things that
+	// events joined are the bytes of the stream, save for four things that
 	// no reader of the stream can see: a byte order mark at the start is
-	// left out, a final CR whose LF has not arrived yet is given its LF at
-	// once if the line before it ended in CRLF, and is left without it for
-	// good if not.
+	// left out; so are lines at the start of an event that begin with one,
+	// which are fields that nobody knows; a final CR whose LF has not arrived
+	// yet is given its LF at once if the line before it ended in CRLF, and is
+	// left without it for good if not.
 	Raw []byte
 
 	// Data is the event's data: the values of its data lines joined with

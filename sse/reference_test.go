@@ -132,7 +132,7 @@ func checkRaw(t *testing.T, stream, raw string) {
 	stream = strings.TrimPrefix(stream, "\ufeff")
 	lf, cr, crlf := strings.Count(stream, "\n"), strings.Count(stream, "\r"), strings.Count(stream, "\r\n")
 	alike := lf == 0 || cr == 0 || lf == crlf && cr == crlf
-	if !alike || strings.HasPrefix(stream, "\r\n") {
+	if !alike || strings.HasPrefix(stream, "\r\n") || strings.Contains(stream, "\ufeff") { // lines with a mark are left out
 		return
 	}
 	if rest, ok := strings.CutPrefix(stream, raw); !ok {

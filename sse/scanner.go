@@ -268,10 +268,11 @@ func (s *Scanner) endLine(i int) bool {
 	return false
 }
 
+const bom = "\xef\xbb\xbf"
+
 // skipBOM drops a byte order mark at the start of the stream and reports
 // whether enough has been read to know.
 func (s *Scanner) skipBOM() bool {
-	const bom = "\xef\xbb\xbf"
 	head := s.buf[s.start:s.fill]
 	if len(head) < len(bom) && string(head) == bom[:len(head)] {
 		return false
@@ -282,6 +283,16 @@ func (s *Scanner) skipBOM() bool {
 		s.pos, s.line = s.start, s.start
 	}
 	return s.start < s.fill
+}
+
+// unmarked drops lines at the start of an event that begin with a byte order
+// mark. They are fields that nobody knows; but where the event becomes the
+// first of another stream, the mark would be taken away and the rest be known.
+func unmarked(raw []byte) []byte {
+	for bytes.HasPrefix(raw, []byte(bom)) {
+		_, raw = cutLine(raw)
+	}
+	return raw
 }
 
 // take returns the event that find has found.
@@ -312,7 +323,7 @@ func (s *Scanner) take() (Event, error) {
 	s.start, s.pos, s.line, s.found = end, end, end, 0
 	s.lines, s.endedCR, s.synthetic = 0, false, false
 	if !simple {
-		return s.parse(raw), nil
+		return s.parse(unmarked(raw)), nil
 	}
 	data := raw[len("data:"):firstEnd]
 	if len(data) > 0 && data[0] == ' ' {

@@ -10,7 +10,7 @@ var streamSeeds = []string{
 	"", "\n", "\r", "\r\n", ":", ":\n\n", ": ping\ndata: x\n\n", "data: x\n\n", "data:x\n\n", "data:  x\n\n", "data\n\n", "data:\n\n",
 	"data: x\r\r", "data: x\r\n\r\n", "data: x\n\r\n", "data: x\r\n\rdata: y\n\n", "data: x\r\r\ndata: y\r\n\r\n", "data: a\r\ndata: b\r\n\r\n",
 	"event: e\ndata: x\nid: 7\nretry: 10\n\n", "id\ndata: x\n\n", "id: a\x00b\ndata: x\n\n", "id: 1\nid: 2\x00\ndata\n\n", "id: 1\n\n: ping\n\n\n",
-	"\ufeffdata: x\n\n", "\ufeff\ufeffdata: x\n\n", "data: x\n\n\ufeffdata: y\n\n", "\xef\xbb", "\xef\xbbdata: x\n\n", "DATA: x\n\n", " data: x\n\n",
+	"\ufeffdata: x\n\n", "\ufeff\ufeffdata: x\n\n", "\ufeff\ufeffdata: x\ndata: y\n\n", ": c\n\n\ufeffdata: x\ndata: y\n\n", "data: x\n\n\ufeffdata: y\n\n", "\xef\xbb", "\xef\xbbdata: x\n\n", "DATA: x\n\n", " data: x\n\n",
 	"data : x\n\n", "data: x\ndata\ndata: y\n\n", "data: x", "data: x\n", "data: x\r", ": c", "data: x\n\n: c", "data: x\n\nda", "unknown: x\nno colon\n\n",
 	"\n\n\ndata: x\n\n\n\ndata: y\n\n", "data: [DONE]\n\n", "\r\n\r\ndata: x\r\n\r\n\r\n\r\n",
 }
