@@ -76,6 +76,7 @@ func (q *request) read() error {
 	if err != nil {
 		return err
 	}
+	q.shows = shows{usage: q.in.IncludeUsage, continuous: q.in.ContinuousUsage, multimodal: q.in.Multimodal}
 	if q.in.Stream {
 		// What cannot be streamed must not be generated.
 		q.stream, err = sse.NewWriter(q.w, sse.WriterConfig{Timeout: q.g.Timeouts.Write, Request: q.r})

@@ -88,17 +88,19 @@ func (q *request) forward() error {
 	if err != nil {
 		return a.lost(err)
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode < 200 { // a switch of protocols: its body is the bare connection
+	// The head, and the request that it answers, are not kept for as long as
+	// the body may take.
+	status, events, body := resp.StatusCode, isEventStream(resp.Header), resp.Body
+	defer body.Close()
+	switch {
+	case status < 200: // a switch of protocols: its body is the bare connection
 		return replicaFault("The replica answered with a status that is none.", nil)
+	case status != http.StatusOK:
+		return a.refused(status, body)
+	case q.in.Stream && events:
+		return a.relay(body)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return a.refused(resp)
-	}
-	if q.in.Stream && isEventStream(resp.Header) {
-		return a.relay(resp.Body)
-	}
-	return a.whole(resp.Body)
+	return a.whole(body)
 }
 
 // outgoing builds the request for the replica: a constant path, its own
@@ -169,13 +171,13 @@ func notHeard(err error) bool {
 }
 
 // refused deals with an answer that is not 200.
-func (a *attempt) refused(resp *http.Response) error {
+func (a *attempt) refused(status int, answer io.Reader) error {
 	const most = 64 << 10
-	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	body, err := io.ReadAll(io.LimitReader(answer, most))
 	if err != nil && a.ctx.Err() != nil {
 		return a.lost(err)
 	}
-	return a.engineError(resp.StatusCode, body)
+	return a.engineError(status, body)
 }
 
 // engineError turns an error of the engine's into what the client gets: its

@@ -52,6 +52,7 @@ func (q *request) measure() error {
 	if err := q.countInput(); err != nil {
 		return err
 	}
+	q.hashed = len(q.blocks) > 0
 	if err := q.limitOutput(); err != nil {
 		return err
 	}

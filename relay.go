@@ -162,6 +162,7 @@ func (a *attempt) start(now time.Time) {
 	a.first, a.last = now, now
 	a.lease.FirstToken()
 	a.replica.Succeeded(now)
+	a.forgetPrompt()
 	a.dog.expect(a.g.Timeouts.Silence, errSilence)
 	sse.SetHeader(a.w.Header())
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,7 +33,10 @@ type request struct {
 	model   *Model
 	pool    *pool
 	in      *openai.Request
-	*scratch
+	shows   shows
+	hashed  bool // the prompt has whole blocks whose hashes are known
+	*prompt
+	*answered
 
 	heldBytes   int64 // taken from the budget of bodies
 	size        measure
@@ -64,20 +66,6 @@ type request struct {
 	rec      *Record
 }
 
-// scratch is memory that requests hand on to each other.
-type scratch struct {
-	body   []byte
-	tokens []uint32
-	blocks []uint64
-	held   []int
-	out    []byte
-	cut    []byte
-}
-
-var scratches = sync.Pool{New: func() any { return new(scratch) }}
-
-const scratchMax = 256 << 10 // bytes of one buffer worth keeping
-
 // usage is what an answer took, in tokens.
 type usage struct {
 	prompt, output, cached int
@@ -90,7 +78,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, kind openai.K
 	q := &request{
 		h: h, g: h.current.Load(), w: w, r: r, kind: kind,
 		id: newID(), arrived: time.Now(),
-		scratch: scratches.Get().(*scratch),
+		prompt: prompts.Get().(*prompt), answered: answers.Get().(*answered),
 	}
 	q.ctx, q.cancel = context.WithCancelCause(r.Context())
 	q.rec = &Record{ID: q.id, Time: q.arrived, Endpoint: endpoint(kind)}

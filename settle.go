@@ -74,7 +74,7 @@ func (q *request) count() {
 // may be off by much, above all where there are images.
 func (q *request) believable() int {
 	switch {
-	case q.in.Multimodal:
+	case q.shows.multimodal:
 		return 8*q.size.input + 1<<16
 	case q.rec.Approximate:
 		return 4*q.size.input + 1<<10
@@ -91,7 +91,7 @@ func (q *request) learn() {
 	if q.rec.TPOT > 0 {
 		q.replica.ObserveStep(q.rec.TPOT)
 	}
-	if !q.usage.known || len(q.blocks) == 0 || q.replica.Generation() != q.rec.Generation {
+	if !q.usage.known || !q.hashed || q.replica.Generation() != q.rec.Generation {
 		return
 	}
 	size := q.pool.replicas.BlockSize()
@@ -218,9 +218,7 @@ func (q *request) finish() {
 	if q.stream != nil {
 		q.stream.Close()
 	}
-	if q.heldBytes > 0 {
-		q.h.bodies.give(q.tenant.ID, q.heldBytes)
-	}
+	q.forgetPrompt()
 	r := q.rec
 	r.Total = time.Since(q.arrived)
 	if q.accepted {
@@ -229,7 +227,7 @@ func (q *request) finish() {
 	} else {
 		q.g.Refused(r.HTTPStatus)
 	}
-	q.recycle()
+	q.forgetAnswer()
 	if q.panicLast {
 		panic(http.ErrAbortHandler) // the server's own way to abort; some middleware hides it
 	}
@@ -278,15 +276,4 @@ func (q *request) record() {
 		q.rec.HTTPStatus = http.StatusOK
 	}
 	q.guard("usage sink", func() { q.g.Usage.Write(q.rec) })
-}
-
-// recycle hands the scratch memory on. Nothing refers to it any more: the
-// body that went upstream is memory of its own.
-func (q *request) recycle() {
-	s := q.scratch
-	q.scratch = nil
-	if cap(s.body) > scratchMax || 4*cap(s.tokens) > scratchMax || cap(s.out) > scratchMax || cap(s.cut) > scratchMax {
-		return
-	}
-	scratches.Put(s)
 }

@@ -16,10 +16,10 @@ import (
 // that needs no change is passed on byte for byte.
 func (a *attempt) show(ev sse.Event, c *vllm.Chunk) {
 	last := c.Choices == 0 && c.Usage.Present // the chunk that only tells usage
-	if last && !a.in.IncludeUsage {
+	if last && !a.shows.usage {
 		return
 	}
-	cut := c.Usage.Present && !last && !a.in.ContinuousUsage
+	cut := c.Usage.Present && !last && !a.shows.continuous
 	if !cut && !a.renamed(c) {
 		a.out = append(a.out, ev.Raw...)
 		return

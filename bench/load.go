@@ -183,23 +183,29 @@ func (r *run) result(p plan) result {
 	perDense := ms(r.used[1]) / float64(r.dense.n)
 	res.CPUPerEvent = 1000 * (perDense - res.CPUPerRequest) / float64(4*p.events)
 	if p.streams > 0 {
-		res.KBPerStream = openStreams(r.addr, r.pid(), p)
+		res.Open, res.KBPerStream = openStreams(r.addr, r.pid(), p)
 	}
 	return res
 }
 
-// openStreams holds many streams open and returns the memory each adds.
-func openStreams(addr string, pid int, p plan) float64 {
+// openStreams holds many streams open at once, each begun with the prompt of
+// the load and having had its first event, and returns how many there were and
+// the memory each adds.
+func openStreams(addr string, pid int, p plan) (open int, kb float64) {
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	before := rss(pid)
+	text := prompt(p.tokens)
 	var wg sync.WaitGroup
 	for i := range p.streams {
-		resp, err := post(ctx, client, addr, body(i, 1000, time.Second, "hold "+strconv.Itoa(i)))
+		resp, err := post(ctx, client, addr, body(i, 1000, time.Second, text))
 		if err != nil {
 			continue
+		}
+		if s := lines(resp.Body); resp.StatusCode == http.StatusOK && s.Scan() {
+			open++
 		}
 		wg.Go(func() {
 			io.Copy(io.Discard, resp.Body)
@@ -209,7 +215,7 @@ func openStreams(addr string, pid int, p plan) float64 {
 	after := rss(pid)
 	cancel()
 	wg.Wait()
-	return float64(after-before) / 1024 / float64(p.streams)
+	return open, float64(after-before) / 1024 / float64(max(open, 1))
 }
 
 // cpu returns the processor time that a process has used.

@@ -71,6 +71,7 @@ type result struct {
 	EventP99      float64
 	CPUPerRequest float64 // ms, whole request with its events
 	CPUPerEvent   float64 // µs, from the difference of two loads
+	Open          int     // streams held open at once
 	KBPerStream   float64 // memory per open stream
 }
 
@@ -112,15 +113,15 @@ func measureAll(p plan, only string, asJSON bool) error {
 
 func report(p plan, results []result) {
 	fmt.Printf("%v requests/s for %v, %d events %v apart, %d prompt tokens\n\n", p.rate, p.seconds, p.events, p.pause, p.tokens)
-	fmt.Printf("%-14s %9s %7s %10s %10s %10s %10s %12s %11s %10s\n", "", "requests", "failed",
-		"first p50", "first p99", "event p50", "event p99", "CPU/request", "CPU/event", "KB/stream")
+	fmt.Printf("%-14s %9s %7s %10s %10s %10s %10s %12s %11s %7s %10s\n", "", "requests", "failed",
+		"first p50", "first p99", "event p50", "event p99", "CPU/request", "CPU/event", "open", "KB/stream")
 	var base *result
 	for i, r := range results {
 		if r.Name == "reverseproxy" {
 			base = &results[i]
 		}
-		fmt.Printf("%-14s %9d %7d %7.2f ms %7.2f ms %7.2f ms %7.2f ms %9.3f ms %8.1f µs %10.1f\n",
-			r.Name, r.Requests, r.Failed, r.FirstP50, r.FirstP99, r.EventP50, r.EventP99, r.CPUPerRequest, r.CPUPerEvent, r.KBPerStream)
+		fmt.Printf("%-14s %9d %7d %7.2f ms %7.2f ms %7.2f ms %7.2f ms %9.3f ms %8.1f µs %7d %10.1f\n",
+			r.Name, r.Requests, r.Failed, r.FirstP50, r.FirstP99, r.EventP50, r.EventP99, r.CPUPerRequest, r.CPUPerEvent, r.Open, r.KBPerStream)
 	}
 	if base == nil || base.CPUPerRequest == 0 {
 		return

@@ -1,0 +1,58 @@
+package expediter
+
+import "sync"
+
+// prompt is memory for a request's prompt. It is handed on to the next
+// request as soon as an answer has begun: nothing is tried again then, and
+// streams stay open for long.
+type prompt struct {
+	body   []byte // as the client sent it
+	tokens []uint32
+	blocks []uint64
+	held   []int // prompt tokens that each slot holds
+}
+
+// answered is memory for what goes out to the client.
+type answered struct {
+	out []byte
+	cut []byte
+}
+
+var (
+	prompts = sync.Pool{New: func() any { return new(prompt) }}
+	answers = sync.Pool{New: func() any { return new(answered) }}
+)
+
+const keepMax = 256 << 10 // bytes of one buffer worth keeping
+
+// shows is what is still needed of a request when its body is gone.
+type shows struct {
+	usage, continuous, multimodal bool
+}
+
+// forgetPrompt hands the memory of the prompt on, once. What went upstream is
+// memory of its own, for a transport may still be reading it.
+func (q *request) forgetPrompt() {
+	p := q.prompt
+	if p == nil {
+		return
+	}
+	q.prompt, q.in, q.size.body = nil, nil, nil
+	q.route.Blocks, q.route.Cached = nil, nil
+	if q.heldBytes > 0 {
+		q.h.bodies.give(q.tenant.ID, q.heldBytes)
+		q.heldBytes = 0
+	}
+	if cap(p.body) <= keepMax && 4*cap(p.tokens) <= keepMax {
+		prompts.Put(p)
+	}
+}
+
+// forgetAnswer hands the memory of the answer on. It comes last.
+func (q *request) forgetAnswer() {
+	a := q.answered
+	q.answered = nil
+	if cap(a.out) <= keepMax && cap(a.cut) <= keepMax {
+		answers.Put(a)
+	}
+}
