@@ -117,8 +117,8 @@ func TestH8GatewayRecovers(t *testing.T) {
 			untilServed(t, h)
 			late := p.failed.Load() - failed
 			t.Logf("served %v after Redis came back, %d probes failed in between", time.Since(back), late)
-			if late > 4 {
-				t.Errorf("%d probes failed after Redis came back: more than those under way", late)
+			if late > 20 { // ten a second
+				t.Errorf("%d probes failed after Redis came back: more than in two seconds", late)
 			}
 			h.Check()
 			checkRedisCharges(t, h, store)

@@ -35,7 +35,7 @@ type Config struct {
 	// Patience is how much longer than it usually takes Redis may say nothing at
 	// all before the policy answers until it speaks again: see the package
 	// documentation. Timeout or more makes every call wait for up to Timeout.
-	// If zero, 5 ms.
+	// If zero, 5 ms, and 25 ms under Closed, where the policy's answer is a refusal.
 	Patience time.Duration
 	// Keep is how long a tenant that nobody uses is remembered. A window that
 	// needs longer to drain is empty again after it. If zero, 35 days; at least
@@ -82,6 +82,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Patience == 0 {
 		c.Patience = 5 * time.Millisecond
+		if c.Policy == Closed {
+			c.Patience = 25 * time.Millisecond
+		}
 	}
 	if c.Keep == 0 {
 		c.Keep = 35 * 24 * time.Hour

