@@ -188,17 +188,29 @@ func (r *run) result(p plan) result {
 	return res
 }
 
-// openStreams holds many streams open at once, each begun with the prompt of
-// the load and having had its first event, and returns how many there were and
-// the memory each adds.
+// openStreams holds many streams open at once, each begun with a prompt as
+// those of the load and having had its first event, and returns how many there
+// were and the memory each adds. The same prompts were sent before, so that
+// caches of what was seen are as full before as after.
 func openStreams(addr string, pid int, p plan) (open int, kb float64) {
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	before := rss(pid)
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := worker; i < p.streams; i += 8 {
+				if resp, err := post(ctx, client, addr, body(i, 1, 0, text)); err == nil {
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	before := rss(pid)
 	for i := range p.streams {
 		resp, err := post(ctx, client, addr, body(i, 1000, time.Second, text))
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 const (
 	defaultMaxEvent = 16 << 20
 
-	smallBuffer = 4 << 10  // what an open stream holds
+	smallBuffer = 1 << 10  // what an open stream holds
 	largeBuffer = 16 << 10 // what it grows to for events that fit
 	partSize    = 8 << 10  // pieces in which larger events are gathered
 	bigPart     = 32 << 10 // the same from hugeEvent on
@@ -44,7 +44,7 @@ type ScannerConfig struct {
 
 // A Scanner reads events from a stream. It reads no more than it was given
 // room for and never waits for bytes beyond the end of an event. It holds
-// 4 KiB, 16 KiB while events need it; for a larger event at most twice the
+// 1 KiB, up to 16 KiB while events need it; for a larger event at most twice the
 // event, for as long as the event is valid.
 //
 // A Scanner is for one goroutine at a time.

@@ -172,7 +172,7 @@ func TestA5LongLines(t *testing.T) {
 // TestScannerAtBufferEnds has events whose line ends fall on and around the
 // places where the buffer is full.
 func TestScannerAtBufferEnds(t *testing.T) {
-	for _, full := range []int{4 << 10, 8 << 10, 16 << 10, 24 << 10} {
+	for _, full := range []int{1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 24 << 10} {
 		for size := full - 12; size < full+4; size++ {
 			data := strings.Repeat("x", size)
 			for _, end := range []string{"\n\n", "\r\n\r\n", "\r\r", "\n: c\n\n"} {
