@@ -1,6 +1,6 @@
 // Package h1 is the client's side of HTTP/1.1 for answers that come event by
-// event for minutes. Beside net/http's own transport, an open answer costs one
-// goroutine less than three and one buffer less than three: the caller's own
+// event for minutes. Where net/http's own transport has three goroutines and three
+// buffers for an open answer, here there is one of each: the caller's own
 // goroutine reads the connection straight into the caller's buffer, where the
 // chunk framing is taken out in place.
 //

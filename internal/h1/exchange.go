@@ -26,28 +26,45 @@ type exchange struct {
 	sent    chan error  // how a body sent in the background went; nil if there is none
 }
 
-// Body returns a request's body that is sent without being copied.
+// Body returns a request's body that is sent without being copied. As http.Request
+// asks of one, it may be closed while it is read: the transport for HTTP/2 does
+// that when an answer comes early, or never.
 func Body(b []byte) io.ReadCloser { return &held{b: b} }
 
 // held is a body in memory.
 type held struct {
-	b  []byte
-	at int
+	mu     sync.Mutex
+	b      []byte // not yet read
+	closed bool
 }
 
 func (h *held) Read(p []byte) (int, error) {
-	if h.at == len(h.b) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return 0, http.ErrBodyReadAfterClose // the end would pass for that of the body
+	case len(h.b) == 0:
 		return 0, io.EOF
 	}
-	n := copy(p, h.b[h.at:])
-	h.at += n
+	n := copy(p, h.b)
+	h.b = h.b[n:]
 	return n, nil
 }
 
 // Close lets go of the bytes, which whoever sends them holds himself.
 func (h *held) Close() error {
-	h.b, h.at = nil, 0
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.b, h.closed = nil, true
 	return nil
+}
+
+// all returns what has not been read.
+func (h *held) all() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.b
 }
 
 // content returns all of a request's body.
@@ -56,9 +73,11 @@ func content(r *http.Request) ([]byte, error) {
 		return nil, nil
 	}
 	b := []byte(nil)
-	if h, ok := r.Body.(*held); ok {
-		b = h.b
-	} else {
+	switch body := r.Body.(type) {
+	case nil:
+	case *held:
+		b = body.all()
+	default:
 		var err error
 		if b, err = io.ReadAll(io.LimitReader(r.Body, r.ContentLength+1)); err != nil {
 			return nil, fmt.Errorf("h1: reading the request's body: %w", err)
@@ -77,7 +96,7 @@ func (x *exchange) roundTrip(r *http.Request, head, body []byte) (*http.Response
 	}
 	// A replica that refuses a request may answer and close before it has
 	// read all of it: its answer counts, not the failed write.
-	resp, err := x.receive(r)
+	resp, br, err := x.receive(r)
 	if err != nil {
 		return nil, cmp.Or(writeErr, err)
 	}
@@ -85,6 +104,7 @@ func (x *exchange) roundTrip(r *http.Request, head, body []byte) (*http.Response
 		_ = x.conn.SetReadDeadline(time.Time{})
 	}
 	resp.Close = resp.Close || writeErr != nil
+	resp.Body = x.body(resp, r.Method, br) // the last step: where there is none, the connection is another request's
 	return resp, nil
 }
 
@@ -107,8 +127,8 @@ func (x *exchange) send(head, body []byte) error {
 	return nil
 }
 
-// receive reads the answer's head.
-func (x *exchange) receive(r *http.Request) (*http.Response, error) {
+// receive reads the answer's head. What came with it is in the reader.
+func (x *exchange) receive(r *http.Request) (*http.Response, *bufio.Reader, error) {
 	limited := &headReader{r: x.conn.Conn, left: x.t.cfg.MaxHead}
 	br := readers.Get().(*bufio.Reader)
 	br.Reset(limited)
@@ -118,11 +138,10 @@ func (x *exchange) receive(r *http.Request) (*http.Response, error) {
 	}
 	if err != nil {
 		recycle(br)
-		return nil, fmt.Errorf("h1: reading the head of the answer: %w", err)
+		return nil, nil, fmt.Errorf("h1: reading the head of the answer: %w", err)
 	}
 	limited.left = -1 // what follows is the body's
-	resp.Body = x.body(resp, r.Method, br)
-	return resp, nil
+	return resp, br, nil
 }
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, headBuffer) }}

@@ -34,7 +34,7 @@ func appendHead(b []byte, r *http.Request) ([]byte, error) {
 	b = append(b, host...)
 	b = append(b, "\r\n"...)
 	for name, values := range r.Header {
-		if !token(name) || framing[name] {
+		if !token(name) || framing[http.CanonicalHeaderKey(name)] {
 			return nil, fmt.Errorf("h1: header %q cannot be sent", name)
 		}
 		for _, v := range values {

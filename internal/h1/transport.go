@@ -25,7 +25,7 @@ type Config struct {
 	Idle        int           // connections kept per address; 0: none
 	IdleTimeout time.Duration // how long they are kept
 
-	HeadTimeout time.Duration // from the request's last byte to the end of the answer's head; 0: none
+	HeadTimeout time.Duration // from the request's last byte, its first where the body is above 64 KiB, to the end of the answer's head; 0: none
 	MaxHead     int           // bytes of the answer's head; must be positive
 }
 

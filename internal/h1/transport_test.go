@@ -17,7 +17,6 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,7 +42,6 @@ const end = "<end>"
 // next text, byte for byte.
 type scripted struct {
 	net.Listener
-	accepted atomic.Int64
 }
 
 func serve(t *testing.T, answers ...string) *scripted {
@@ -51,7 +49,7 @@ func serve(t *testing.T, answers ...string) *scripted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scripted{Listener: l}
+	s := &scripted{l}
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -59,7 +57,6 @@ func serve(t *testing.T, answers ...string) *scripted {
 			if err != nil {
 				return
 			}
-			s.accepted.Add(1)
 			go s.answer(c, answers)
 		}
 	}()
@@ -174,13 +171,15 @@ func TestRefusedRequests(t *testing.T) {
 		"line break in a value":  func(r *http.Request) { r.Header["X"] = []string{"a\r\nB: c"} },
 		"zero byte in a value":   func(r *http.Request) { r.Header["X"] = []string{"a\x00"} },
 		"colon in a name":        func(r *http.Request) { r.Header["X:"] = []string{"a"} },
+		"framing in small":       func(r *http.Request) { r.Header["content-length"] = []string{"7"} },
 		"framing of its own":     func(r *http.Request) { r.Header["Transfer-Encoding"] = []string{"chunked"} },
 		"space in the method":    func(r *http.Request) { r.Method = "GET /x" },
 		"line break in the host": func(r *http.Request) { r.Host = "a\r\nb" },
 		"no host":                func(r *http.Request) { r.Host, r.URL.Host = "", "" },
 		"unknown length":         func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("x")), -1 },
 		"wrong length":           func(r *http.Request) { r.Body, r.ContentLength = h1.Body([]byte("abc")), 2 },
-		"length without a body":  func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("abc")), 4 },
+		"less than its length":   func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("abc")), 4 },
+		"length without a body":  func(r *http.Request) { r.ContentLength = 4 },
 		"scheme":                 func(r *http.Request) { r.URL.Scheme = "ftp" },
 	} {
 		r := request(t, t.Context(), "http://replica/x", "")
@@ -193,15 +192,18 @@ func TestRefusedRequests(t *testing.T) {
 
 // TestRequestAsItArrives reads requests with net/http's server.
 func TestRequestAsItArrives(t *testing.T) {
-	var got struct {
+	type arrival struct {
 		method, uri, host, header, ua string
 		length                        int64
 		body                          []byte
 	}
+	arrivals := make(chan arrival, 1)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var got arrival
 		got.method, got.uri, got.host, got.header = r.Method, r.RequestURI, r.Host, strings.Join(r.Header["X-A"], "|")
 		got.length, got.ua = r.ContentLength, r.Header.Get("User-Agent")
 		got.body, _ = io.ReadAll(r.Body)
+		arrivals <- got
 	}))
 	defer srv.Close()
 	tr := open(t, config())
@@ -221,6 +223,7 @@ func TestRequestAsItArrives(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
+			got := <-arrivals
 			if got.method != "POST" || got.uri != "/a%2Fb?c=d" || got.host != "other:1" || got.header != "1|tab\there \xe4" ||
 				got.ua != "" || got.length != int64(size) || !bytes.Equal(got.body, body) {
 				t.Errorf("%d bytes: got %.200q", size, fmt.Sprintf("%+v", got))
