@@ -10,8 +10,8 @@ import (
 
 // ConnContext belongs into http.Server.ConnContext. With it a Writer knows
 // the connection below an HTTP/1.1 response and, once net/http has sent the
-// head, writes the chunks of the body there itself, one system call each and
-// none of the layers between. Everything else stays net/http's: the head, the
+// head with the first of the body, writes the chunks that follow there itself,
+// one system call each and none of the layers between. Everything else stays net/http's: the head, the
 // end of the body, the watch for a client that leaves, the next request on
 // the connection, Shutdown. Where a middleware wraps the ResponseWriter, on
 // HTTP/2 and HTTP/1.0 nothing changes.
@@ -22,10 +22,12 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 type connKey struct{}
 
 // direct writes chunks (RFC 9112, section 7.1) to the connection itself. It
-// may do so after the first flush: then the head is out, and net/http holds
-// nothing back that it would have to come after.
+// may do so once something was written and flushed: then the head is out,
+// net/http has agreed that there is a body, and holds nothing back that chunks
+// would have to come after.
 type direct struct {
 	conn  net.Conn // nil: not possible
+	wrote bool     // net/http has taken a part of the body
 	on    bool     // the head is out
 	frame []byte
 }
@@ -47,20 +49,32 @@ func underneath(w http.ResponseWriter, r *http.Request) net.Conn {
 	return c
 }
 
-// start is called after the first flush. A response of known length, or one
-// encoded by someone else, has no chunks.
+// start is called after each flush by net/http. A response of known length, or
+// one encoded by someone else, has no chunks.
 func (d *direct) start(h http.Header) {
+	if !d.wrote {
+		return
+	}
 	d.on = d.conn != nil && h["Content-Length"] == nil && h["Transfer-Encoding"] == nil && h["Trailer"] == nil
 	if !d.on {
 		d.conn = nil
 	}
 }
 
-// write sends p as one chunk.
+// write sends p as one chunk. If that fails the connection is closed, since
+// net/http does not know: it would end the body as if it were complete.
 func (d *direct) write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	n, err := d.chunk(p)
+	if err != nil {
+		_ = d.conn.Close() // the write's error is the one that counts
+	}
+	return n, err
+}
+
+func (d *direct) chunk(p []byte) (int, error) {
 	f := strconv.AppendInt(d.frame[:0], int64(len(p)), 16)
 	f = append(f, "\r\n"...)
 	head := len(f)

@@ -97,8 +97,8 @@ func TestDirectIsTheSame(t *testing.T) {
 	}
 }
 
-// TestDirectWritesOnce: each event is one write on the connection, and none
-// without allocations less.
+// TestDirectWritesOnce: each event is one write on the connection, without an
+// allocation.
 func TestDirectWritesOnce(t *testing.T) {
 	const events = 100
 	var l *countingListener
@@ -233,6 +233,72 @@ func TestDirectAbort(t *testing.T) {
 	got, err := io.ReadAll(resp.Body)
 	if string(got) != "data: a\n\ndata: a\n\n" || err != io.ErrUnexpectedEOF {
 		t.Errorf("%q, %v; want two events and an unexpected end", got, err)
+	}
+}
+
+// TestDirectFailedWrite: a body in which a write failed has no end either, also
+// where nothing but that write would have failed; and the request's context ends.
+func TestDirectFailedWrite(t *testing.T) {
+	for _, size := range []int{10, 64 << 10} {
+		srv, _ := directServer(t, false, func(w http.ResponseWriter, r *http.Request) {
+			sw, err := sse.NewWriter(w, sse.WriterConfig{Request: r})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer sw.Close()
+			_, _ = sw.Write([]byte("data: a\n\n"))
+			_ = sw.Flush()
+			rc := http.NewResponseController(w)
+			if err := rc.SetWriteDeadline(time.Unix(1, 0)); err != nil {
+				t.Error(err)
+			}
+			if _, err := sw.Write(make([]byte, size)); err == nil {
+				t.Error("no error of a write after its deadline")
+			}
+			_ = rc.SetWriteDeadline(time.Time{})
+			<-r.Context().Done()
+		})
+		resp, err := srv.Client().Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(resp.Body)
+		if string(got) != "data: a\n\n" || err == nil {
+			t.Errorf("%q, %v; want one event and no end", got, err)
+		}
+		resp.Body.Close()
+	}
+}
+
+// TestDirectWithoutBody: a response that must not have a body gets none.
+func TestDirectWithoutBody(t *testing.T) {
+	srv, _ := directServer(t, false, func(w http.ResponseWriter, r *http.Request) {
+		sw, err := sse.NewWriter(w, sse.WriterConfig{Request: r})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer sw.Close()
+		w.WriteHeader(http.StatusNoContent)
+		if err := sw.Flush(); err != nil {
+			t.Error(err)
+		}
+		if _, err := sw.Write([]byte("data: a\n\n")); !errors.Is(err, http.ErrBodyNotAllowed) {
+			t.Errorf("Write after a 204 = %v, want ErrBodyNotAllowed", err)
+		}
+	})
+	c, err := net.Dial("tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := io.ReadAll(c)
+	if _, body, _ := bytes.Cut(all, []byte("\r\n\r\n")); err != nil || len(body) > 0 {
+		t.Errorf("body %q, %v; want none", body, err)
 	}
 }
 

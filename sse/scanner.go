@@ -309,7 +309,7 @@ func (s *Scanner) take() (Event, error) {
 		s.buf[end] = '\n'
 		raw = s.buf[start : end+1]
 	}
-	if size > smallBuffer {
+	if size >= smallBuffer { // of which one byte stays free
 		s.calm = 0
 	} else {
 		s.calm++

@@ -144,6 +144,7 @@ func (w *Writer) write(p []byte) (written int, err error) {
 			break
 		}
 		w.dirty = !w.short.on
+		w.short.wrote = w.short.wrote || n > 0
 		if written == len(p) {
 			return written, nil
 		}
