@@ -118,7 +118,7 @@ func TestUnaskedInsideTLS(t *testing.T) {
 	cfg := config()
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}
 	tr := open(t, cfg)
-	for range 3 {
+	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 			if i.Reused {
