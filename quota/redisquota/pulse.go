@@ -130,9 +130,12 @@ func (p *pulse) speakLocked(first bool) {
 // silence returns a channel that is closed while, or as soon as, Redis is silent.
 func (p *pulse) silence() <-chan struct{} { return *p.quiet.Load() }
 
-func (p *pulse) silent() bool {
+func (p *pulse) silent() bool { return over(p.silence()) }
+
+// over reports whether a channel is closed.
+func over(quiet <-chan struct{}) bool {
 	select {
-	case <-p.silence():
+	case <-quiet:
 		return true
 	default:
 		return false

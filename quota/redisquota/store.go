@@ -97,9 +97,8 @@ func (s *Store) Close() error {
 // a patient call waits a little for the silence to end, any other not at all. sent
 // tells whether o may have reached Redis.
 func (s *Store) do(ctx context.Context, o *op, patient bool) (v verdict, sent bool, err error) {
-	p := s.lane(o).pulse
-	within, quiet := s.cfg.Timeout, p.silence()
-	if p.silent() {
+	within, quiet := s.cfg.Timeout, s.lane(o).pulse.silence()
+	if over(quiet) {
 		if !patient {
 			s.ops.Put(o)
 			return verdict{}, false, errSilent
