@@ -25,7 +25,8 @@ type TLSFiles struct {
 	MinVersion uint16 // the least version of TLS. If zero, 1.2, which is the least in any case
 
 	// Report is told when files that were good are good no longer; what they
-	// held before stays in use. If nil, nobody is told.
+	// held before stays in use. It must not call this TLSFiles. If nil, nobody
+	// is told.
 	Report func(error)
 
 	once   sync.Once

@@ -26,7 +26,7 @@ const maxHead = 64 << 10
 type TransportConfig struct {
 	Allow         []netip.Prefix // see Dialer
 	DialTimeout   time.Duration  // see Dialer
-	HeaderTimeout time.Duration  // from the request's last byte to the answer's head; an answer that is not streamed has none before it is complete. If zero, 10 minutes; below zero, none
+	HeaderTimeout time.Duration  // from the request's last byte, or from its first if its body is above 64 KiB, to the answer's head; an answer that is not streamed has none before it is complete. If zero, 10 minutes; below zero, none
 	Idle          int            // idle connections kept per replica. If zero, 256
 	TLS           *tls.Config    // for https. If nil, the system's roots; TLS 1.2 is the least in any case
 	Files         *TLSFiles      // authorities and the gateway's own certificate, from files that may change. If nil, those of TLS

@@ -12,11 +12,11 @@ import (
 )
 
 // Watcher polls the replicas of one pool and tells the registry what they
-// report: load and capacity from /metrics, liveness from /health, restarts
-// from the process's start time (and, through the registry, from counters
-// that went back). A replica that does not answer is not reported: its last
-// report grows stale, and the registry knows what to make of that. Members
-// that join or leave are followed.
+// report: load and capacity from /metrics, liveness from /health unless tokens
+// that flow tell it better, restarts from the process's start time (and,
+// through the registry, from counters that went back). A replica that does not
+// answer is not reported: its last report grows stale, and the registry knows
+// what to make of that. Members that join or leave are followed.
 //
 // What the replicas serve is asked with /v1/models, once in an engine's life,
 // and again while a name in Expect is missing: adapters may be loaded later.
@@ -26,7 +26,7 @@ type Watcher struct {
 	Pool *registry.Pool // must be set
 
 	Interval       time.Duration // between two looks at one replica's metrics. If zero, 500 ms
-	HealthInterval time.Duration // between two looks at its health. If zero, 1 s
+	HealthInterval time.Duration // between two looks at its health; a token that is not older stands for one. If zero, 1 s
 	Timeout        time.Duration // for one answer, body included. If zero, 2 s
 	Concurrency    int           // answers awaited at a time, a quarter of them from replicas that missed the last. If zero, 256
 

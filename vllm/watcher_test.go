@@ -167,6 +167,39 @@ func TestWatcherReports(t *testing.T) {
 	})
 }
 
+// TestTokensStandForHealth: a replica is not asked how it is while tokens say so,
+// and is again once they stop.
+func TestTokensStandForHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, pool, w := watch(t, "a", "b")
+		for _, n := range []string{"a", "b"} {
+			f.change(n, func(h *host) { h.healthStatus = 503 })
+		}
+		a, b := pool.Replicas()[0], pool.Replicas()[1]
+		a.Progress(time.Now())
+		flow := func() {
+			for range 100 {
+				time.Sleep(100 * time.Millisecond)
+				a.Progress(time.Now())
+			}
+			if n, other := f.asked("a", "/health"), f.asked("b", "/health"); n != 0 || other < 9 {
+				t.Errorf("/health was asked %d and %d times in 10 s, want 0 and 9 or more", n, other)
+			}
+			if _, out := a.Ejected(); out {
+				t.Error("ejected while its tokens flow")
+			}
+			if _, out := b.Ejected(); !out {
+				t.Error("b, which has no tokens, was not ejected")
+			}
+		}
+		run(t, w, flow, wait(10*time.Second), func() {
+			if n := f.asked("a", "/health"); n < 8 {
+				t.Errorf("/health was asked %d times in 10 s without tokens, want 8 or more", n)
+			}
+		})
+	})
+}
+
 func TestWatcherSeesRestarts(t *testing.T) {
 	for name, alter := range map[string]func(*host){
 		"new process, same counters": func(h *host) { h.started = 2000 },

@@ -29,7 +29,7 @@ func (s *Source) Client(base *tls.Config, name string) (*tls.Config, error) {
 // clients see the certificate as it is then, and with CA have to show one of
 // their own that comes from one of its authorities. Sessions are not resumed
 // then, so that an authority that is taken out no longer counts for anybody.
-// base gives the rest and is not changed.
+// Each Source must name a certificate. base gives the rest and is not changed.
 func Server(base *tls.Config, current func() *Source) *tls.Config {
 	c := base.Clone()
 	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {

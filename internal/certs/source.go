@@ -22,8 +22,8 @@ type Source struct {
 	Cert, Key string // files with a certificate chain and its key. If empty, none
 
 	// Report is told when files that were good are good no longer, once for
-	// each way to be bad; what they held before stays in use. If nil, nobody
-	// is told.
+	// each way to be bad; what they held before stays in use. It must not call
+	// this Source. If nil, nobody is told.
 	Report func(error)
 
 	mu       sync.Mutex
