@@ -10,10 +10,9 @@
 //
 // With -redis it also compares each tenant's records with the charges that
 // redisquota keeps, those of tenants without records included, and prints the
-// difference. The files must then hold all
-// records since the store first saw the tenant, from all gateways. The exit
-// status is 0, 1 after an error, 2 for wrong arguments, and 3 if some charges
-// differ.
+// difference. The files must then hold all records since the store first saw
+// the tenant, from all gateways. The exit status is 0, 1 after an error, 2 for
+// wrong arguments, and 3 if some charges differ.
 package main
 
 import (
