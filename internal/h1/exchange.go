@@ -28,43 +28,51 @@ type exchange struct {
 
 // Body returns a request's body that is sent without being copied. As http.Request
 // asks of one, it may be closed while it is read: the transport for HTTP/2 does
-// that when an answer comes early, or never.
+// that when an answer comes early, or never. One of which nothing was read stays
+// whole when it is closed: that transport sends it on another connection where
+// the first took no more requests.
 func Body(b []byte) io.ReadCloser { return &held{b: b} }
 
 // held is a body in memory.
 type held struct {
-	mu     sync.Mutex
-	b      []byte // not yet read
-	closed bool
+	mu    sync.Mutex
+	b     []byte // not yet read
+	begun bool
+	gone  bool
 }
 
 func (h *held) Read(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case h.closed:
+	case h.gone:
 		return 0, http.ErrBodyReadAfterClose // the end would pass for that of the body
 	case len(h.b) == 0:
 		return 0, io.EOF
 	}
 	n := copy(p, h.b)
-	h.b = h.b[n:]
+	h.b, h.begun = h.b[n:], true
 	return n, nil
 }
 
-// Close lets go of the bytes, which whoever sends them holds himself.
+// Close lets go of the bytes.
 func (h *held) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.b, h.closed = nil, true
+	if h.begun {
+		h.b, h.gone = nil, true
+	}
 	return nil
 }
 
-// all returns what has not been read.
-func (h *held) all() []byte {
+// take returns what has not been read, and lets go of it: whoever sends it holds
+// it himself.
+func (h *held) take() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.b
+	b := h.b
+	h.b, h.gone = nil, true
+	return b
 }
 
 // content returns all of a request's body.
@@ -76,7 +84,7 @@ func content(r *http.Request) ([]byte, error) {
 	switch body := r.Body.(type) {
 	case nil:
 	case *held:
-		b = body.all()
+		b = body.take()
 	default:
 		var err error
 		if b, err = io.ReadAll(io.LimitReader(r.Body, r.ContentLength+1)); err != nil {

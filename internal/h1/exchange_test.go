@@ -19,10 +19,12 @@ import (
 	"github.com/expediterhq/expediter/internal/h1"
 )
 
-// TestBody: what is closed does not end as if it were complete.
+// TestBody: one that was closed in the middle does not end as if it were
+// complete, and one that was not begun is still whole.
 func TestBody(t *testing.T) {
 	b := h1.Body([]byte("abcd"))
 	p := make([]byte, 3)
+	b.Close()
 	if n, err := b.Read(p); string(p[:n]) != "abc" || err != nil {
 		t.Errorf("Read = %q, %v", p[:n], err)
 	}
@@ -34,6 +36,21 @@ func TestBody(t *testing.T) {
 	b.Close()
 	if n, err := b.Read(p); n != 0 || err != http.ErrBodyReadAfterClose {
 		t.Errorf("Read after Close = %d, %v, want ErrBodyReadAfterClose", n, err)
+	}
+}
+
+// TestBodyIsNotHeld: the request that an answer belongs to does not keep what was
+// sent.
+func TestBodyIsNotHeld(t *testing.T) {
+	s := serve(t, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	r := request(t, t.Context(), "http://"+s.Addr().String(), "question")
+	resp, err := open(t, config()).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if n, err := r.Body.Read(make([]byte, 9)); n != 0 || err != http.ErrBodyReadAfterClose {
+		t.Errorf("Read after RoundTrip = %d, %v, want ErrBodyReadAfterClose", n, err)
 	}
 }
 
