@@ -16,7 +16,8 @@ const depth = 1024
 var Never = math.Inf(1)
 
 // Request is what is to be placed. One Request must not be picked for by two
-// goroutines at once.
+// goroutines at once. Scorers keep neither Blocks nor Cached: their memory may be
+// another request's soon after Pick.
 type Request struct {
 	Key       uint64              // stands for the prompt where Blocks is empty
 	Blocks    []uint64            // chained hashes of the prompt's full blocks
