@@ -96,7 +96,7 @@ var banned = map[string]bool{
 }
 
 // unsafeIn are the packages that may import unsafe.
-var unsafeIn = map[string]bool{"tokenize": true, "internal/jinja": true}
+var unsafeIn = map[string]bool{"tokenize": true, "internal/jinja": true, "internal/rawio": true}
 
 // TestHygiene: packages of the library have no init functions, use no cgo,
 // no default client, registry or mux, and print nothing; unsafe and pprof are

@@ -109,7 +109,7 @@ func serveReverseProxy(ports []string) error {
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
 		ErrorLog:      log.New(io.Discard, "", 0), // clients of the memory measurement leave
 	}
-	return announceAndServe(p)
+	return announceAndServe(p, false)
 }
 
 // serveExpediter is the gateway with everything on.
@@ -149,19 +149,23 @@ func serveExpediter(ports []string) error {
 	if err != nil {
 		return err
 	}
-	return announceAndServe(h)
+	return announceAndServe(h, true)
 }
 
 const benchKey = "bench-key-0123456789abcdef0123456789abcdef"
 
-func announceAndServe(h http.Handler) error {
+// announceAndServe serves h as everybody does, or as is best for streams.
+func announceAndServe(h http.Handler, streams bool) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Println(l.Addr())
+	if !streams {
+		return http.Serve(l, h)
+	}
 	server := &http.Server{Handler: h, ConnContext: sse.ConnContext}
-	return server.Serve(l)
+	return server.Serve(sse.Listener(l))
 }
 
 // server is a server program from elsewhere, run with a configuration file.

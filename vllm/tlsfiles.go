@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter/internal/certs"
+	"github.com/expediterhq/expediter/internal/rawio"
 )
 
 // TLSFiles says from which files a transport takes what it needs for TLS to
@@ -117,7 +118,7 @@ func (f *TLSFiles) dial(ctx context.Context, d *Dialer, base *tls.Config, networ
 	}
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	conn := tls.Client(plain, c)
+	conn := tls.Client(rawio.Wrap(plain), c)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		plain.Close()
 		return nil, fmt.Errorf("vllm: TLS to a replica: %w", err)

@@ -41,6 +41,7 @@ func newPublic(h http.Handler, logger *slog.Logger) *http.Server {
 // first, running requests get the grace period, a second signal ends it.
 func (s *server) run(l, admin net.Listener, stop <-chan os.Signal) error {
 	failed := make(chan error, 2)
+	l = sse.Listener(l)
 	go func() {
 		if s.public.TLSConfig != nil {
 			failed <- s.public.ServeTLS(l, "", "")

@@ -7,6 +7,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/expediterhq/expediter/internal/rawio"
 )
 
 // conn is one connection to a replica.
@@ -20,7 +22,7 @@ type conn struct {
 }
 
 func newConn(key address, c net.Conn) *conn {
-	nc := &conn{Conn: c, key: key}
+	nc := &conn{Conn: rawio.Wrap(c), key: key}
 	raw := c
 	if t, ok := c.(*tls.Conn); ok {
 		raw, nc.secure = t.NetConn(), true

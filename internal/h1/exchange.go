@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -97,6 +96,8 @@ func content(r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
+// roundTrip sends head, with a small body at its end or a large one in body,
+// and reads the answer's head.
 func (x *exchange) roundTrip(r *http.Request, head, body []byte) (*http.Response, error) {
 	writeErr := x.send(head, body)
 	if x.t.cfg.HeadTimeout > 0 {
@@ -122,14 +123,12 @@ func (x *exchange) send(head, body []byte) error {
 		_, err := x.conn.Write(head)
 		return err
 	}
-	parts := net.Buffers{head, body}
-	if len(body) <= inline {
-		_, err := parts.WriteTo(x.conn.Conn)
-		return err
-	}
 	x.sent = make(chan error, 1)
 	go func() {
-		_, err := parts.WriteTo(x.conn.Conn)
+		_, err := x.conn.Write(head)
+		if err == nil {
+			_, err = x.conn.Write(body)
+		}
 		x.sent <- err
 	}()
 	return nil
@@ -151,6 +150,12 @@ func (x *exchange) receive(r *http.Request) (*http.Response, *bufio.Reader, erro
 	limited.left = -1 // what follows is the body's
 	return resp, br, nil
 }
+
+// requests holds memory for what is sent in one piece.
+var requests = sync.Pool{New: func() any {
+	b := make([]byte, 0, 1<<10)
+	return &b
+}}
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, headBuffer) }}
 

@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/expediterhq/expediter/internal/rawio"
 )
 
 // Config configures a Transport.
@@ -63,13 +65,18 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s := r.URL.Scheme; s != "http" && s != "https" {
 		return nil, fmt.Errorf("h1: scheme %q is neither http nor https", s)
 	}
-	head, err := appendHead(make([]byte, 0, 512), r)
+	room := requests.Get().(*[]byte)
+	head, err := appendHead((*room)[:0], r)
 	if err != nil {
 		return nil, err
 	}
 	body, err := content(r)
 	if err != nil {
 		return nil, err
+	}
+	if len(body) <= inline {
+		head = append(head, body...)
+		body = nil
 	}
 	c, err := t.connection(r)
 	if err != nil {
@@ -79,6 +86,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := &exchange{t: t, conn: c}
 	x.release = context.AfterFunc(r.Context(), c.abort)
 	resp, err := x.roundTrip(r, head, body)
+	if x.sent == nil && cap(head) <= 2*inline {
+		*room = head
+		requests.Put(room)
+	}
 	if err != nil {
 		x.fail()
 		return nil, ended(r.Context(), err)
@@ -134,7 +145,7 @@ func (t *Transport) secure(ctx context.Context, network, address string) (net.Co
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.cfg.TLSTimeout)
 	defer cancel()
-	c := tls.Client(raw, cfg)
+	c := tls.Client(rawio.Wrap(raw), cfg)
 	if err := c.HandshakeContext(ctx); err != nil {
 		raw.Close()
 		return nil, fmt.Errorf("h1: TLS handshake: %w", err)

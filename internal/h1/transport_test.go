@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -302,7 +303,7 @@ func TestGoneWhileIdle(t *testing.T) {
 				t.Fatal("the connection was not kept")
 			}
 			spoil(first)
-			rc, err := client.(*net.TCPConn).SyscallConn()
+			rc, err := client.(syscall.Conn).SyscallConn()
 			if err != nil {
 				t.Fatal(err)
 			}
