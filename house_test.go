@@ -226,7 +226,7 @@ func (h *house) listen(addr string, handler http.Handler) (url string, server *h
 	h.t.Helper()
 	if h.net == nil {
 		s := httptest.NewUnstartedServer(handler)
-		s.Config.ConnContext = direct.ConnContext
+		s.Config.ConnContext, s.Listener = direct.ConnContext, direct.Listener(s.Listener)
 		s.Start()
 		return s.URL, s, s.Close
 	}

@@ -63,7 +63,7 @@ func newGateway(f *fleet) (*gateway, error) {
 	g.server = &http.Server{Handler: g.handler, ReadHeaderTimeout: 10 * time.Second, ConnContext: sse.ConnContext}
 	go func() {
 		defer close(g.served)
-		_ = g.server.Serve(ln) // always ErrServerClosed in the end
+		_ = g.server.Serve(sse.Listener(ln)) // always ErrServerClosed in the end
 	}()
 	return g, nil
 }

@@ -252,7 +252,7 @@ func (h *House) listen() {
 	}
 	go func() {
 		defer close(h.served)
-		_ = serve(ln) // always ErrServerClosed in the end
+		_ = serve(sse.Listener(ln)) // always ErrServerClosed in the end
 	}()
 }
 
