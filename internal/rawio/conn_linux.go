@@ -74,7 +74,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	t := &c.read
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.p = p
+	t.p = p[:min(len(p), most)]
 	err := c.rc.Read(t.try)
 	t.p = nil
 	switch {
@@ -94,7 +94,7 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for written < len(p) {
-		t.p = p[written:min(len(p), written+maxWrite)]
+		t.p = p[written:min(len(p), written+most)]
 		err := c.rc.Write(t.try)
 		t.p = nil
 		switch {
@@ -108,9 +108,9 @@ func (c *Conn) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// maxWrite bounds the time of one system call, during which a thread of the
-// scheduler's is held.
-const maxWrite = 64 << 10
+// most bounds the bytes, and by them the time, of one system call, during which
+// a thread of the scheduler's is held.
+const most = 64 << 10
 
 func (c *Conn) failed(op string, errno syscall.Errno) error {
 	return &net.OpError{Op: op, Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, errno)}
