@@ -27,7 +27,7 @@ type Record struct {
 	Cached      int  // prompt tokens the engine reported as cached
 	Predicted   int  // prompt tokens the prefix map expected to be cached on the chosen replica
 	Output      int  // generated tokens
-	Estimated   bool // Input or Output is the gateway's own count, not the engine's
+	Estimated   bool // what is charged rests on the gateway's own counts, not the engine's
 	Approximate bool // what was counted before dispatch may not be the engine's count: no tokenizer, parts that are not text, or a replica that counts otherwise
 
 	Reserved int64 // priced tokens reserved before dispatch

@@ -125,6 +125,7 @@ func (q *request) fail(err error) {
 		status := StatusFailed
 		if q.started {
 			status = StatusTruncated
+			q.g.Logger.Warn("stream broke after its first token", "request", q.id, "replica", q.rec.Replica, "error", err)
 		}
 		q.end(status, ByEngine, http.StatusBadGateway, f.reason())
 	case errors.As(err, &public):

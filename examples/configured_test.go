@@ -101,7 +101,7 @@ func TestConfigured(t *testing.T) {
 	write := func(models string) {
 		t.Helper()
 		yaml := fmt.Sprintf("listen: %s\npools:\n  - name: small\n    served: acme-8b\n    replicas: [%q, %q, %q]\nmodels: %s\n"+
-			"tenants:\n  - id: acme\n    tokens_per_minute: 10_000_000\n    concurrency: 200\n    keys: [%s]\nredis:\n  addresses: [%q]\n  policy: closed\nusage: {file: %s, redis_stream: usage}\n",
+			"tenants:\n  - id: acme\n    tokens_per_minute: 10_000_000\n    concurrency: 200\n    keys: [%s]\nredis:\n  addresses: [%q]\n  policy: closed\n  timeout: 10s\n  patience: 10s\nusage: {file: %s, redis_stream: usage}\n",
 			addr, urls[0], urls[1], urls[2], models, digest, redis.Addr, usage)
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func openPair(t *testing.T, concurrency int) *pair {
 		p.addrs[i] = freeAddr(t)
 		file := filepath.Join(t.TempDir(), "gateway.yaml")
 		yaml := fmt.Sprintf("listen: %s\npools:\n  - name: small\n    served: acme-8b\n    replicas: [%q]\nmodels: [{name: gpt-fast, pool: small}]\n"+
-			"tenants:\n  - id: acme\n    concurrency: %d\n    keys: [%s]\nredis:\n  addresses: [%q]\n  policy: closed\n",
+			"tenants:\n  - id: acme\n    concurrency: %d\n    keys: [%s]\nredis:\n  addresses: [%q]\n  policy: closed\n  timeout: 10s\n  patience: 10s\n",
 			p.addrs[i], "http://"+replica, concurrency, fields[3], redis.Addr)
 		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 			t.Fatal(err)
