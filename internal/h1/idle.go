@@ -21,8 +21,7 @@ func (p *idle) init(most int, keep time.Duration) {
 }
 
 // take returns a connection that is still open as far as can be told, or nil:
-// the one that was idle for longest, since all that are used in turn stay
-// young enough, and a new one costs more than a kept one.
+// the one used last, so that those that are one too many grow old and go.
 func (p *idle) take(key address) *conn {
 	now := time.Now()
 	for {
@@ -32,8 +31,9 @@ func (p *idle) take(key address) *conn {
 			p.mu.Unlock()
 			return nil
 		}
-		c := list[0]
-		p.conns[key] = slices.Delete(list, 0, 1) // an empty list goes when it expires
+		c := list[len(list)-1]
+		list[len(list)-1] = nil
+		p.conns[key] = list[:len(list)-1] // an empty list goes when it expires
 		p.mu.Unlock()
 		if now.Sub(c.since) < p.keep && c.quiet() {
 			c.reused = true

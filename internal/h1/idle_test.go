@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestIdle: a bounded number is kept, each for its time, the oldest first.
+// TestIdle: a bounded number is kept, each for its time, the one used last goes out first.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p idle
@@ -35,8 +35,8 @@ func TestIdle(t *testing.T) {
 		if fourth := put(a); !closed(fourth) {
 			t.Error("a fourth connection was kept")
 		}
-		if c := p.take(a); c != first || !c.reused {
-			t.Error("the oldest was not taken first")
+		if c := p.take(a); c != third || !c.reused {
+			t.Error("the one used last was not taken")
 		}
 		if p.take(address{host: "a", secure: true}) != nil {
 			t.Error("a plain connection was taken for https")
@@ -46,19 +46,22 @@ func TestIdle(t *testing.T) {
 			t.Error("closed before its time")
 		}
 		time.Sleep(2 * time.Nanosecond)
-		if closed(first) {
-			t.Error("one in use was closed")
+		if !closed(first) || closed(second) || closed(other) {
+			t.Error("the oldest, and no other, was to be closed")
 		}
 		time.Sleep(time.Second)
-		if !closed(second) || !closed(third) || !closed(other) {
+		if !closed(second) || !closed(other) {
 			t.Error("kept for too long")
+		}
+		if closed(third) {
+			t.Error("one in use was closed")
 		}
 		if p.timer != nil || len(p.conns) != 0 {
 			t.Error("something is left of an idle pool that is empty")
 		}
-		p.put(first)
+		p.put(third)
 		p.closeAll()
-		if !closed(first) || p.timer != nil {
+		if !closed(third) || p.timer != nil {
 			t.Error("something is left after closeAll")
 		}
 	})
