@@ -24,6 +24,12 @@ func (a *attempt) show(ev sse.Event, c *vllm.Chunk) {
 		a.out = append(a.out, ev.Raw...)
 		return
 	}
+	if bytes.IndexByte(ev.Data, '\n') < 0 { // as of all engines
+		a.out = append(a.out, "data: "...)
+		a.out = a.appendEdited(a.out, ev.Data, c, cut)
+		a.out = append(a.out, "\n\n"...)
+		return
+	}
 	a.cut = a.appendEdited(a.cut[:0], ev.Data, c, cut)
 	a.out = appendEvent(a.out, a.cut)
 }

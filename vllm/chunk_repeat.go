@@ -1,6 +1,9 @@
 package vllm
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 const (
 	maxRepeat = 1 << 10 // bytes a Chunk remembers of an earlier one
@@ -164,7 +167,7 @@ func (p *chunkParser) learn() {
 	}
 	r := c.repeat
 	*r = chunkRepeat{
-		literals: r.literals[:0], holes: len(holes), choices: c.Choices, role: c.Role, usage: c.Usage,
+		literals: slices.Grow(r.literals[:0], len(p.data)), holes: len(holes), choices: c.Choices, role: c.Role, usage: c.Usage,
 		id: markOf(holes, id), idLen: len(c.ID),
 		model: markOf(holes, c.ModelStart), modelLen: c.ModelEnd - c.ModelStart,
 		usageStart: markOf(holes, c.UsageStart), usageEnd: markOf(holes, c.UsageEnd), hasUsage: c.UsageEnd > 0,
