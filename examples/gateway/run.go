@@ -223,8 +223,7 @@ func (g *gateway) reload() error {
 		return err
 	}
 	drain(g.registry.Pools(), drained)
-	g.last = g.connect(p)
-	if err := g.handler.Reload(g.with(g.last)); err != nil {
+	if err := g.serve(p); err != nil {
 		return errors.Join(errors.New("pools are replaced, the rest is not"), err)
 	}
 	if err := g.keys.Replace(p.keys); err != nil {

@@ -82,6 +82,18 @@ func (g *gateway) connect(p parts) parts {
 	return p
 }
 
+// serve makes the handler serve p, or leaves everything as it was.
+func (g *gateway) serve(p parts) error {
+	links := g.links
+	next := g.connect(p)
+	if err := g.handler.Reload(g.with(next)); err != nil {
+		g.links = links
+		return err
+	}
+	g.last = next
+	return nil
+}
+
 // renewEvery is how often certificates are looked at. New connections always
 // use what the files hold; this is for those that are kept.
 const renewEvery = time.Second
@@ -90,8 +102,7 @@ const renewEvery = time.Second
 func (g *gateway) renew() error {
 	for _, l := range g.links {
 		if !l.current() {
-			g.last = g.connect(g.last)
-			return g.handler.Reload(g.with(g.last))
+			return g.serve(g.last)
 		}
 	}
 	return nil
