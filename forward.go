@@ -128,13 +128,14 @@ func (a *attempt) outgoing() *http.Request {
 			header[name] = v
 		}
 	}
+	a.content = h1.Body(a.size.body)
 	out := &http.Request{
 		Method: http.MethodPost,
 		URL:    &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path + path},
 		Host:   u.Host,
 		Proto:  "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header:        header,
-		Body:          h1.Body(a.size.body),
+		Body:          a.content,
 		ContentLength: int64(len(a.size.body)),
 	}
 	return out.WithContext(httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{

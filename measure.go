@@ -58,7 +58,8 @@ func (q *request) measure() error {
 	}
 	q.size.expected = q.pool.outputs.Expect(q.tenant.ID, q.size.output)
 	q.rec.Input = q.size.input
-	q.size.body = q.in.Rewrite(make([]byte, 0, len(q.body)+256), q.edits())
+	q.sent = q.in.Rewrite(slices.Grow(q.sent[:0], len(q.body)+256), q.edits())
+	q.size.body = q.sent
 	return nil
 }
 

@@ -7,6 +7,7 @@ import "sync"
 // streams stay open for long.
 type prompt struct {
 	body   []byte // as the client sent it
+	sent   []byte // as it goes upstream
 	tokens []uint32
 	blocks []uint64
 	held   []int // prompt tokens that each slot holds
@@ -30,8 +31,8 @@ type shows struct {
 	usage, continuous, multimodal bool
 }
 
-// forgetPrompt hands the memory of the prompt on, once. What went upstream is
-// memory of its own, for a transport may still be reading it.
+// forgetPrompt hands the memory of the prompt on, once; but not what went
+// upstream if a transport may still be reading it.
 func (q *request) forgetPrompt() {
 	p := q.prompt
 	if p == nil {
@@ -43,7 +44,11 @@ func (q *request) forgetPrompt() {
 		q.h.bodies.give(q.tenant.ID, q.heldBytes)
 		q.heldBytes = 0
 	}
-	if cap(p.body) <= keepMax && 4*cap(p.tokens) <= keepMax {
+	if q.content != nil && (q.rec.Attempts > 1 || !q.content.Free()) {
+		p.sent = nil
+	}
+	q.content = nil
+	if cap(p.body) <= keepMax && cap(p.sent) <= keepMax && 4*cap(p.tokens) <= keepMax {
 		prompts.Put(p)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/internal/openai"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
@@ -34,7 +35,8 @@ type request struct {
 	pool    *pool
 	in      *openai.Request
 	shows   shows
-	hashed  bool // the prompt has whole blocks whose hashes are known
+	content *h1.Content // the last attempt's body; nil before the first
+	hashed  bool        // the prompt has whole blocks whose hashes are known
 	*prompt
 	*answered
 

@@ -23,6 +23,7 @@ type exchange struct {
 	conn    *conn
 	release func() bool // the connection is no longer broken off with the context; false: it was
 	sent    chan error  // how a body sent in the background went; nil if there is none
+	content *Content    // the request's body; nil if it is another
 }
 
 // Body returns a request's body that is sent without being copied. As http.Request
@@ -30,48 +31,63 @@ type exchange struct {
 // that when an answer comes early, or never. One of which nothing was read stays
 // whole when it is closed: that transport sends it on another connection where
 // the first took no more requests.
-func Body(b []byte) io.ReadCloser { return &held{b: b} }
+func Body(b []byte) *Content { return &Content{b: b} }
 
-// held is a body in memory.
-type held struct {
+// Content is a request's body in memory. It is safe for concurrent use.
+type Content struct {
 	mu    sync.Mutex
 	b     []byte // not yet read
 	begun bool
 	gone  bool
+	free  bool
 }
 
-func (h *held) Read(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (c *Content) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
-	case h.gone:
+	case c.gone:
 		return 0, http.ErrBodyReadAfterClose // the end would pass for that of the body
-	case len(h.b) == 0:
+	case len(c.b) == 0:
 		return 0, io.EOF
 	}
-	n := copy(p, h.b)
-	h.b, h.begun = h.b[n:], true
+	n := copy(p, c.b)
+	c.b, c.begun = c.b[n:], true
 	return n, nil
 }
 
 // Close lets go of the bytes.
-func (h *held) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.begun {
-		h.b, h.gone = nil, true
+func (c *Content) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun {
+		c.b, c.gone, c.free = nil, true, true
 	}
 	return nil
 }
 
-// take returns what has not been read, and lets go of it: whoever sends it holds
-// it himself.
-func (h *held) take() []byte {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	b := h.b
-	h.b, h.gone = nil, true
+// Free reports whether nobody will look at the bytes again. Until then they
+// must not change.
+func (c *Content) Free() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.free
+}
+
+// take returns what has not been read. Who takes it calls done.
+func (c *Content) take() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.b
+	c.b, c.gone = nil, true
 	return b
+}
+
+// done says that what was taken is not needed any more.
+func (c *Content) done() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free = c.gone && !c.begun
 }
 
 // content returns all of a request's body.
@@ -82,7 +98,7 @@ func content(r *http.Request) ([]byte, error) {
 	b := []byte(nil)
 	switch body := r.Body.(type) {
 	case nil:
-	case *held:
+	case *Content:
 		b = body.take()
 	default:
 		var err error
@@ -128,6 +144,9 @@ func (x *exchange) send(head, body []byte) error {
 		_, err := x.conn.Write(head)
 		if err == nil {
 			_, err = x.conn.Write(body)
+		}
+		if x.content != nil {
+			x.content.done()
 		}
 		x.sent <- err
 	}()

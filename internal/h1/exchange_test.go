@@ -152,3 +152,42 @@ func TestUnaskedInsideTLS(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestFree: the bytes are free once they are on their way, or nobody sends them
+// any more.
+func TestFree(t *testing.T) {
+	s := serve(t, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	tr := open(t, config())
+	for _, size := range []int{10, 200 << 10} {
+		c := h1.Body(bytes.Repeat([]byte("x"), size))
+		if c.Free() {
+			t.Error("free before it was sent")
+		}
+		r := request(t, t.Context(), "http://"+s.Addr().String(), "")
+		r.Body, r.ContentLength = c, int64(size)
+		resp, err := tr.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(resp.Body); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if !c.Free() {
+			t.Errorf("%d bytes are not free after the answer", size)
+		}
+	}
+	c := h1.Body([]byte("abc"))
+	c.Close()
+	if c.Free() {
+		t.Error("free when closed before it was begun: it may be sent again")
+	}
+	_, _ = c.Read(make([]byte, 1))
+	if c.Free() {
+		t.Error("free in the middle of being read")
+	}
+	c.Close()
+	if !c.Free() {
+		t.Error("not free when closed after it was begun")
+	}
+}

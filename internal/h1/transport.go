@@ -74,16 +74,20 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	held, _ := r.Body.(*Content)
 	if len(body) <= inline {
 		head = append(head, body...)
 		body = nil
+		if held != nil {
+			held.done()
+		}
 	}
 	c, err := t.connection(r)
 	if err != nil {
 		return nil, ended(r.Context(), err)
 	}
 	traceConn(r.Context(), c)
-	x := &exchange{t: t, conn: c}
+	x := &exchange{t: t, conn: c, content: held}
 	x.release = context.AfterFunc(r.Context(), c.abort)
 	resp, err := x.roundTrip(r, head, body)
 	if x.sent == nil && cap(head) <= 2*inline {
