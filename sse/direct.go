@@ -24,7 +24,7 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // Listener returns l with connections whose reads and writes do not trouble
-// Go's scheduler, which on Linux saves a server of streams about a tenth of its
+// Go's scheduler, which on Linux saves a server of streams much of its
 // processor time. It is for http.Server.Serve and ServeTLS, and does nothing
 // for connections other than TCP.
 func Listener(l net.Listener) net.Listener { return rawio.Listener(l) }
