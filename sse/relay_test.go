@@ -302,7 +302,9 @@ func TestRelayAllocations(t *testing.T) {
 			}
 		})
 	}
-	if a, b := run(few), run(many); b > a {
+	// What is pooled is made anew now and then, under the race detector often;
+	// one allocation per event would be 200.
+	if a, b := run(few), run(many); b > a+10 {
 		t.Errorf("%v allocations for 10 events, %v for 210", a, b)
 	}
 }
