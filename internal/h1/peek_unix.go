@@ -2,7 +2,11 @@
 
 package h1
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/expediterhq/expediter/internal/rawio"
+)
 
 // peeker looks at what has come on a connection without taking it.
 type peeker struct {
@@ -15,7 +19,7 @@ type peeker struct {
 func (p *peeker) init(rc syscall.RawConn) {
 	p.rc = rc
 	p.look = func(fd uintptr) bool {
-		_, _, p.err = syscall.Recvfrom(int(fd), p.buf[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		_, p.err = rawio.Peek(fd, p.buf[:])
 		return true
 	}
 }
