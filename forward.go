@@ -73,7 +73,8 @@ const (
 // forward sends the request to the chosen replica and brings the answer to
 // the client. It returns a *failure if the client has seen nothing of it.
 func (q *request) forward() error {
-	q.usage, q.finishes, q.out = usage{}, finishes{}, q.out[:0]
+	q.usage, q.finishes = usage{}, finishes{}
+	q.forgetAnswer()
 	a := attempt{request: q, began: time.Now()}
 	a.ctx, a.cancel = context.WithCancelCause(q.ctx)
 	a.dog = watch(a.cancel)

@@ -13,7 +13,8 @@ type prompt struct {
 	held   []int // prompt tokens that each slot holds
 }
 
-// answered is memory for what goes out to the client.
+// answered is memory for what goes out to the client. A stream has it only while
+// something is on its way: between two events it would go cold.
 type answered struct {
 	out []byte
 	cut []byte
@@ -53,11 +54,19 @@ func (q *request) forgetPrompt() {
 	}
 }
 
-// forgetAnswer hands the memory of the answer on. It comes last.
+// borrow provides memory for what goes out.
+func (q *request) borrow() {
+	if q.answered == nil {
+		q.answered = answers.Get().(*answered)
+		q.out = q.out[:0]
+	}
+}
+
+// forgetAnswer hands the memory of what has gone out on.
 func (q *request) forgetAnswer() {
 	a := q.answered
 	q.answered = nil
-	if cap(a.out) <= keepMax && cap(a.cut) <= keepMax {
+	if a != nil && cap(a.out) <= keepMax && cap(a.cut) <= keepMax {
 		answers.Put(a)
 	}
 }

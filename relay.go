@@ -22,9 +22,9 @@ func isEventStream(h http.Header) bool {
 func (a *attempt) relay(body io.Reader) error {
 	sc := a.g.scanner(body)
 	defer a.g.recycle(sc)
-	a.out = a.out[:0]
 	for {
 		ev, err := sc.Next()
+		a.borrow()
 		if err != nil {
 			return a.ended(err)
 		}
@@ -43,6 +43,9 @@ func (a *attempt) relay(body io.Reader) error {
 			if err := a.flush(); err != nil {
 				return err
 			}
+		}
+		if len(a.out) == 0 {
+			a.forgetAnswer()
 		}
 	}
 }
@@ -288,6 +291,7 @@ func (a *attempt) whole(body io.Reader) error {
 }
 
 func (a *attempt) deliver(data []byte) error {
+	a.borrow()
 	a.out = a.appendEdited(a.out[:0], data, &a.chunk, false)
 	a.rec.Status, a.rec.EndedBy = StatusOK, ByEngine
 	a.settle()

@@ -38,7 +38,7 @@ type request struct {
 	content *h1.Content // the last attempt's body; nil before the first
 	hashed  bool        // the prompt has whole blocks whose hashes are known
 	*prompt
-	*answered
+	*answered // what borrow provides
 
 	heldBytes   int64 // taken from the budget of bodies
 	size        measure
@@ -80,7 +80,7 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, kind openai.K
 	q := &request{
 		h: h, g: h.current.Load(), w: w, r: r, kind: kind,
 		id: newID(), arrived: time.Now(),
-		prompt: prompts.Get().(*prompt), answered: answers.Get().(*answered),
+		prompt: prompts.Get().(*prompt),
 	}
 	q.ctx, q.cancel = context.WithCancelCause(r.Context())
 	q.rec = &Record{ID: q.id, Time: q.arrived, Endpoint: endpoint(kind)}

@@ -165,6 +165,7 @@ func (q *request) answer(e *openai.Error) {
 	}
 	q.rec.HTTPStatus = http.StatusOK // what the head said
 	if e != nil {
+		q.borrow()
 		q.out = e.AppendEvent(q.out)
 		if _, err := q.stream.Write(q.out); err == nil {
 			_ = q.stream.Flush() // the abort below is all that can follow

@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -98,7 +99,11 @@ func measureAll(p plan, only string, asJSON bool) error {
 		for _, r := range runs {
 			r.round(p)
 		}
+		slices.Reverse(runs) // nobody always comes after the same other
 		fmt.Fprintf(os.Stderr, "round %d of %d done\n", i+1, p.rounds)
+	}
+	if p.rounds%2 != 0 {
+		slices.Reverse(runs)
 	}
 	var results []result
 	for _, r := range runs {

@@ -39,13 +39,10 @@ type direct struct {
 	conn  net.Conn // nil: not possible
 	wrote bool     // net/http has taken a part of the body
 	on    bool     // the head is out
-	frame []byte
 }
 
-// maxFrame is the largest chunk for which a Writer keeps memory of its own.
-const maxFrame = 4 << 10
-
-// frames is memory for larger ones.
+// frames is memory for chunks. No stream keeps any between two of them: what all
+// use in turn is in the processor's cache, and theirs would not be.
 var frames = sync.Pool{New: func() any {
 	b := make([]byte, 0, maxWrite+32)
 	return &b
@@ -89,17 +86,10 @@ func (d *direct) write(p []byte) (int, error) {
 	return n, err
 }
 
+// chunk puts p and its framing together, so that they go out as one.
 func (d *direct) chunk(p []byte) (int, error) {
-	if len(p) <= maxFrame {
-		return d.send(&d.frame, p)
-	}
 	room := frames.Get().(*[]byte)
 	defer frames.Put(room)
-	return d.send(room, p)
-}
-
-// send puts p and its framing together in room, so that they go out as one.
-func (d *direct) send(room *[]byte, p []byte) (int, error) {
 	f := strconv.AppendInt((*room)[:0], int64(len(p)), 16)
 	f = append(f, "\r\n"...)
 	head := len(f)
