@@ -24,6 +24,7 @@ type encoder struct {
 	meta    []byte
 	merger  merger
 	machine pattern.Machine
+	shorts  shortWords
 }
 
 func (e *encoder) size() int {
@@ -163,9 +164,27 @@ func (e *encoder) emit(id uint32) {
 
 // word adds the ids of one word of the pre-tokenizer.
 func (e *encoder) word(s string) {
-	e.b.words.append(e, s)
+	if uint(len(s)-1) < shortWord {
+		e.short(s)
+	} else {
+		e.b.words.append(e, s)
+	}
 	if len(e.ids) > e.stop {
 		e.full()
+	}
+}
+
+// short adds the ids of a word of 1 to 8 bytes.
+func (e *encoder) short(s string) {
+	entry, key := e.shorts.at(s)
+	if entry.key == key && int(entry.size) == len(s) {
+		e.ids = append(e.ids, entry.id)
+		return
+	}
+	before := len(e.ids)
+	e.b.words.append(e, s)
+	if len(e.ids) == before+1 {
+		*entry = shortEntry{key: key, id: e.ids[before], size: uint32(len(s))}
 	}
 }
 

@@ -5,6 +5,10 @@ func (b *BPE) Forget() {
 	for i := range b.words.cache.entries {
 		b.words.cache.entries[i].size.Store(0)
 	}
+	if e, _ := b.scratch.Get().(*encoder); e != nil {
+		e.shorts = shortWords{}
+		b.scratch.Put(e)
+	}
 }
 
 // Words returns the entries of the word cache that are in use.
@@ -18,11 +22,15 @@ func (b *BPE) Words() []int {
 	return used
 }
 
-// ForgetWords empties the given entries of the word cache, and so leaves the
-// processor's caches as they are.
+// ForgetWords empties the given entries of the word cache, and the short words
+// of the encoder used last; it leaves the processor's caches as they are.
 func (b *BPE) ForgetWords(used []int) {
 	for _, i := range used {
 		b.words.cache.entries[i].size.Store(0)
+	}
+	if e, _ := b.scratch.Get().(*encoder); e != nil {
+		e.shorts = shortWords{}
+		b.scratch.Put(e)
 	}
 }
 

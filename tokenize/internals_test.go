@@ -8,6 +8,27 @@ import (
 	"testing"
 )
 
+// TestPackedTellsWordsApart: words of one length are the same number only if they
+// are the same.
+func TestPackedTellsWordsApart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for n := 1; n <= shortWord; n++ {
+		for range 5_000 {
+			a := make([]byte, n)
+			for i := range a {
+				a[i] = byte(rng.IntN(256))
+			}
+			want := uint64(0)
+			for i, c := range a {
+				want |= uint64(c) << (8 * i)
+			}
+			if got := packed(string(a)); got != want {
+				t.Fatalf("packed(%q) = %#x, want %#x", a, got, want)
+			}
+		}
+	}
+}
+
 func TestWordCacheNeverMixesWords(t *testing.T) {
 	c := newWordCache()
 	// All words share an entry, so writers and readers meet all the time.

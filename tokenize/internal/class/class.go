@@ -37,9 +37,14 @@ func Of(r rune) Set {
 }
 
 // OfASCII returns the category of an ASCII byte.
-func OfASCII(b byte) Set {
-	return 1 << blocks[b&0x7F] >> 1
-}
+func OfASCII(b byte) Set { return ascii[b&0x7F] }
+
+var ascii = func() (sets [utf8.RuneSelf]Set) {
+	for b := range sets {
+		sets[b] = Of(rune(b))
+	}
+	return sets
+}()
 
 // At decodes the rune of s at i, which must be less than len(s), and returns
 // its category and its width in bytes.

@@ -4,6 +4,8 @@
 package scan
 
 import (
+	"unicode/utf8"
+
 	"github.com/expediterhq/expediter/tokenize/internal/class"
 	"github.com/expediterhq/expediter/tokenize/internal/pattern"
 )
@@ -69,6 +71,13 @@ func For(src string) (Scanner, error) {
 // runOf returns the end of the run of s at i whose categories are in set.
 func runOf(s string, i int, set class.Set) int {
 	for i < len(s) {
+		if b := s[i]; b < utf8.RuneSelf {
+			if class.OfASCII(b)&set == 0 {
+				break
+			}
+			i++
+			continue
+		}
 		c, n := class.At(s, i)
 		if c&set == 0 {
 			break
