@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/expediterhq/expediter/vllm"
 )
 
 // prompt is text of about n tokens, the same for each request but for its
@@ -35,22 +38,28 @@ type tally struct {
 	event  []float64 // ms
 }
 
+// begun counts requests: no two loads send the same prompt.
+var begun int
+
 // load sends requests in open loop: the next goes out on time, however slow
-// the earlier ones are.
+// the earlier ones are. Arrivals are a Poisson process, the same in each load:
+// at a fixed distance they would be in step with the events of all streams.
 func load(t *tally, addr string, p plan, events int, seconds time.Duration) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10_000, DisableCompression: true}}
+	client := &http.Client{Transport: vllm.NewTransport(vllm.TransportConfig{Idle: 10_000})}
 	defer client.CloseIdleConnections()
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
-	every := time.Duration(float64(time.Second) / p.rate)
+	rnd := rand.New(rand.NewPCG(1, 1))
 	begin := time.Now()
-	for i := 0; ; i++ {
-		at := begin.Add(time.Duration(i) * every)
+	for at := begin; ; {
+		at = at.Add(time.Duration(rnd.ExpFloat64() / p.rate * float64(time.Second)))
 		if at.Sub(begin) >= seconds {
 			break
 		}
 		time.Sleep(time.Until(at))
-		wg.Go(func() { t.one(client, addr, body(i, events, p.pause, text)) })
+		begun++
+		request := body(begun, events, p.pause, text)
+		wg.Go(func() { t.one(client, addr, request) })
 	}
 	wg.Wait()
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/expediterhq/expediter/sse"
 )
 
 // replicaPorts is how many replicas there are. All are one process: what is
@@ -28,7 +30,7 @@ func serveReplica([]string) error {
 			return err
 		}
 		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-		go func() { failed <- http.Serve(l, http.HandlerFunc(answer)) }()
+		go func() { failed <- http.Serve(sse.Listener(l), http.HandlerFunc(answer)) }()
 	}
 	fmt.Println(strings.Join(ports, " "))
 	return <-failed
