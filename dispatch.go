@@ -14,7 +14,7 @@ import (
 // dispatch waits in line until a replica can start the request, chooses it
 // and takes a lease on it.
 func (q *request) dispatch() error {
-	if q.h.poison.count(q.size.print, time.Now()) >= q.g.Retry.Kills {
+	if q.poisonous() {
 		return errPoison()
 	}
 	wait := q.pool.MaxWait

@@ -234,8 +234,11 @@ func (q *request) again(err error) bool {
 		q.replica.Failed(now)
 	}
 	q.failed = f
-	if f.killed || f.stale {
+	switch {
+	case f.stale: // and it accepts no other
 		q.h.poison.add(q.size.print, who, now)
+	case f.killed:
+		q.blame(q.replica, q.rec.Generation, now)
 	}
 	if q.started {
 		return false

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/expediterhq/expediter/registry"
 )
 
 const (
@@ -24,7 +26,17 @@ type poison struct {
 type kill struct {
 	replicas []string // that went down
 	suspects []string // that lost a kept connection with the request on it: they may have been about to close it anyway
+	open     []loss   // of which it is not known yet whether the replica went down
 	last     time.Time
+}
+
+// loss is a connection that was lost with the request on it, to a replica that
+// accepted another right after. So does a process that is started again, or
+// whatever stands before one that is down: the replica's next report tells.
+type loss struct {
+	replica    *registry.Replica
+	generation uint64
+	at         time.Time
 }
 
 // one names a replica as it is from one start to the next.
@@ -41,11 +53,19 @@ func (p *poison) add(fingerprint uint64, replica string, now time.Time) {
 	defer p.mu.Unlock()
 	k := p.ofLocked(fingerprint, now)
 	for _, r := range append(k.suspects, replica) {
-		if !slices.Contains(k.replicas, r) && len(k.replicas) < poisonReplicas {
-			k.replicas = append(k.replicas, r)
-		}
+		k.certain(r)
 	}
 	k.suspects = nil
+}
+
+// lost notes that a connection was lost with the request on it.
+func (p *poison) lost(fingerprint uint64, l loss) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.ofLocked(fingerprint, l.at)
+	if len(k.open) < poisonReplicas {
+		k.open = append(k.open, l)
+	}
 }
 
 // suspect notes that a kept connection to replica was lost as soon as the
@@ -84,15 +104,17 @@ func (p *poison) ofLocked(fingerprint uint64, now time.Time) *kill {
 	return k
 }
 
-// count returns how many replicas the request took down of late.
-func (p *poison) count(fingerprint uint64, now time.Time) int {
+// count returns how many replicas the request took down of late, and how many
+// it may have taken down besides.
+func (p *poison) count(fingerprint uint64, now time.Time) (certain, open int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.kills[fingerprint]
 	if k == nil || now.Sub(k.last) > poisonMemory {
-		return 0
+		return 0, 0
 	}
-	return len(k.replicas)
+	k.judge()
+	return len(k.replicas), len(k.open)
 }
 
 func (p *poison) makeRoomLocked(now time.Time) {

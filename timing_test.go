@@ -288,48 +288,6 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestPoison: a request that took two replicas down is not given a third.
-func TestPoison(t *testing.T) {
-	inMemory(t, option{
-		replicas: 8,
-		front: func(_ int, next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method != http.MethodPost {
-					next.ServeHTTP(w, r)
-					return
-				}
-				b, _ := io.ReadAll(r.Body)
-				if strings.Contains(string(b), "poison") {
-					time.Sleep(200 * time.Millisecond) // not the race of a kept connection
-					panic(http.ErrAbortHandler)
-				}
-				r.Body = io.NopCloser(strings.NewReader(string(b)))
-				next.ServeHTTP(w, r)
-			})
-		},
-	}, func(t *testing.T, h *house) {
-		for i := range 3 {
-			status, body := h.chat(chatBody(true, 5, "poison"))
-			if status != 502 || i > 0 && !strings.Contains(body, "request_crashes_engine") {
-				t.Errorf("try %d: status %d, body %s", i, status, body)
-			}
-		}
-		attempts := 0
-		for _, r := range h.records.wait(t, 3) {
-			attempts += r.Attempts
-			if r.Charged != 0 {
-				t.Errorf("charged %d for a request nobody served", r.Charged)
-			}
-		}
-		if attempts != 2 {
-			t.Errorf("%d replicas got the request, want 2", attempts)
-		}
-		if status, body := h.chat(chatBody(true, 5, "harmless")); status != 200 {
-			t.Errorf("another request: status %d, body %s", status, body)
-		}
-	})
-}
-
 // TestLargeAmongSmall: small requests overtake one that does not fit, but
 // not for ever: room is kept for it, and it is served within its deadline.
 func TestLargeAmongSmall(t *testing.T) {

@@ -116,7 +116,7 @@ func (f *fleet) respond(g *faultbench.Got) faultbench.Script {
 	s.Pace = time.Duration(5+f.chance(15)) * time.Millisecond
 	s.Text = g.Nonce + faultbench.Stamp
 	if g.Ask.MaxTokens == hugeTokens {
-		s.TTFT, s.Pace, s.Text = 0, 0, huge
+		s.TTFT, s.Pace, s.Text = 0, time.Millisecond, huge // without a pace it would take all of the machine
 	}
 	n := f.chance(1000)
 	for _, b := range broken {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,7 +31,16 @@ const (
 // hugeTokens of huge text are more than a client that stopped can be sent.
 const hugeTokens = 777
 
-var huge = strings.Repeat("H", 16<<10)
+var huge = strings.Repeat("H", 7<<10)
+
+// narrow makes connections that take little before their client reads it.
+func narrow(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.(*net.TCPConn).SetReadBuffer(4 << 10)
+}
 
 // outcome is what one client saw.
 type outcome struct {
@@ -52,6 +62,7 @@ type load struct {
 	plan   plan
 	g      *gateway
 	client *http.Client
+	narrow *http.Client // of clients that stop reading
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
@@ -64,6 +75,7 @@ func newLoad(p plan, g *gateway) *load {
 	return &load{
 		plan: p, g: g, rnd: rand.New(rand.NewPCG(p.seed, 2)),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true, IdleConnTimeout: 30 * time.Second}},
+		narrow: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: narrow}},
 	}
 }
 
@@ -152,7 +164,11 @@ func (l *load) exchange(ctx context.Context, o *outcome, own, body, key string) 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
-	resp, err := l.client.Do(req)
+	client := l.client
+	if o.kind == stopped {
+		client = l.narrow
+	}
+	resp, err := client.Do(req)
 	if err != nil {
 		o.answer.Err = err
 		return

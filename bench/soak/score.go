@@ -270,11 +270,11 @@ func (s *score) print(w io.Writer) int {
 	}
 	if s.keptUp() {
 		zero("requests without a token lost to one replica", s.lostToOne)
+		zero("requests without a token lost to several", s.lostToken-s.lostToOne)
 	} else {
 		fmt.Fprintln(w, "THE MACHINE COULD NOT KEEP UP: time limits ended requests that no replica had failed")
-		fmt.Fprintf(w, "%-52s %10d (not judged)\n", "requests without a token lost to one replica", s.lostToOne)
+		fmt.Fprintf(w, "%-52s %10d (not judged)\n", "requests without a token lost", s.lostToken)
 	}
-	fmt.Fprintf(w, "%-52s %10d\n", "requests without a token lost to several", s.lostToken-s.lostToOne)
 	zero("duplicate generations, attempts not counted", s.duplicates)
 	zero("false successes", s.falseSuccess)
 	zero("answers with bytes of another request", s.foreign)

@@ -1,0 +1,116 @@
+package expediter_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const startTime = "\nprocess_start_time_seconds "
+
+// crashing is a front for replicas that lose the connection of each request
+// with "poison" in it, with all others as long as budget lasts, and come back at
+// once, as another process if restart is set.
+func crashing(restart bool, budget int64) func(int, http.Handler) http.Handler {
+	left := new(atomic.Int64)
+	left.Store(budget)
+	return func(_ int, next http.Handler) http.Handler {
+		starts := new(atomic.Int64)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodPost {
+				rec := httptest.NewRecorder()
+				next.ServeHTTP(rec, r)
+				w.WriteHeader(rec.Code)
+				page := strings.Replace(rec.Body.String(), startTime, startTime+fmt.Sprint(starts.Load()), 1)
+				_, _ = io.WriteString(w, page)
+				return
+			}
+			b, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(b), "poison") && left.Add(-1) >= 0 {
+				time.Sleep(200 * time.Millisecond) // not the race of a kept connection
+				if restart {
+					starts.Add(1)
+				}
+				panic(http.ErrAbortHandler)
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// TestPoison: a request that took two replicas down is not given a third.
+func TestPoison(t *testing.T) {
+	inMemory(t, option{replicas: 8, front: crashing(true, 100)}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second) // all have reported
+		for i := range 3 {
+			status, body := h.chat(chatBody(true, 5, "poison"))
+			if status != 502 || !strings.Contains(body, "request_crashes_engine") {
+				t.Errorf("try %d: status %d, body %s", i, status, body)
+			}
+		}
+		attempts := 0
+		for _, r := range h.records.wait(t, 3) {
+			attempts += r.Attempts
+			if r.Charged != 0 {
+				t.Errorf("charged %d for a request nobody served", r.Charged)
+			}
+		}
+		if attempts != 2 {
+			t.Errorf("%d replicas got the request, want 2", attempts)
+		}
+		if status, body := h.chat(chatBody(true, 5, "harmless")); status != 200 {
+			t.Errorf("another request: status %d, body %s", status, body)
+		}
+	})
+}
+
+// TestLossesByChance: a request whose connections were lost, but whose replicas
+// live on, is no poison: it is tried a third time.
+func TestLossesByChance(t *testing.T) {
+	inMemory(t, option{replicas: 8, front: crashing(false, 2)}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		if status, body := h.chat(chatBody(true, 5, "poison")); status != 200 {
+			t.Errorf("status %d, body %s", status, body)
+		}
+		if d := time.Since(began); d > 3*time.Second {
+			t.Errorf("took %v: the verdict is due within two reports", d)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 3 {
+			t.Errorf("%d attempts, want 3", r.Attempts)
+		}
+	})
+}
+
+// TestLossesWithoutVerdict: replicas that do not report any more are not known to
+// live on, and the request is refused after a while.
+func TestLossesWithoutVerdict(t *testing.T) {
+	var silent atomic.Bool
+	crash := crashing(false, 100)
+	front := func(i int, next http.Handler) http.Handler {
+		next = crash(i, next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && silent.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	inMemory(t, option{replicas: 8, front: front}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		silent.Store(true)
+		status, body := h.chat(chatBody(true, 5, "poison"))
+		if status != 502 || !strings.Contains(body, "request_crashes_engine") {
+			t.Errorf("status %d, body %s", status, body)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 2 {
+			t.Errorf("%d attempts, want 2", r.Attempts)
+		}
+	})
+}
