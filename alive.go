@@ -10,9 +10,8 @@ import (
 // aliveTime is how long a replica has to accept a connection.
 const aliveTime = 250 * time.Millisecond
 
-// alive reports whether the replica accepts connections: then a kept one that
-// was lost had only been idle for too long. known is false where the
-// transport cannot dial for us.
+// alive reports whether the replica accepts connections. known is false where
+// the transport cannot dial for us.
 func (q *request) alive() (alive, known bool) {
 	dial := dialer(q.pool.Transport)
 	if dial == nil {

@@ -14,6 +14,7 @@ import (
 // dispatch waits in line until a replica can start the request, chooses it
 // and takes a lease on it.
 func (q *request) dispatch() error {
+	began := time.Now()
 	if q.poisonous() {
 		return errPoison()
 	}
@@ -21,10 +22,9 @@ func (q *request) dispatch() error {
 	if o := cmp.Or(q.tenant.TTFT, q.pool.TTFT); o > 0 {
 		wait = min(wait, o)
 	}
-	began := time.Now()
-	deadline := q.arrived.Add(wait)
-	if q.rec.Attempts > 0 { // late is better than never, after a replica's fault
-		deadline = began.Add(wait)
+	deadline := q.arrived.Add(wait + time.Since(began)) // the line is not to blame for a verdict's time
+	if q.rec.Attempts > 0 {                             // late is better than never, after a replica's fault
+		deadline = time.Now().Add(wait)
 	}
 	w := admission.Work{
 		ID: q.id, Tenant: q.tenant.ID, Tier: q.tenant.Tier, Weight: q.tenant.Weight,
@@ -68,6 +68,9 @@ func (q *request) pick() (bool, error) {
 		q.route.Key = q.size.print
 	}
 	d, err := p.Router.Pick(&q.route, replicas)
+	if errors.Is(err, router.ErrNoReplica) && q.onceMore(replicas) {
+		d, err = p.Router.Pick(&q.route, replicas)
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, router.ErrNoRoom):
@@ -81,6 +84,18 @@ func (q *request) pick() (bool, error) {
 	q.rec.Replica, q.rec.Generation, q.rec.Predicted = d.Replica.Name(), d.Replica.Generation(), d.Cached
 	p.Prefix.Add(d.Replica.Slot(), q.blocks)
 	return true, nil
+}
+
+// onceMore allows again what was tried, but for the last, where all others that
+// could be tried are out of rotation: they may take long to come back, while a
+// failure may have been a passing one.
+func (q *request) onceMore(replicas []*registry.Replica) bool {
+	if len(q.tried) < 2 || len(q.tried) >= len(replicas) {
+		return false
+	}
+	q.tried = q.tried[len(q.tried)-1:]
+	q.route.Tried = q.tried
+	return true
 }
 
 // overlap fills q.held with the prompt tokens that each slot holds already.

@@ -110,7 +110,7 @@ func errNoReplica() *openai.Error {
 }
 
 func errPoison() *openai.Error {
-	return &openai.Error{Status: http.StatusBadGateway, Code: "request_crashes_engine", Final: true, Message: "This request was refused: replicas that got it went down."}
+	return &openai.Error{Status: http.StatusBadGateway, Code: "request_crashes_engine", Final: true, Message: "This request was refused: replicas that got it went down, or were not heard of again."}
 }
 
 func errInternal() *openai.Error {

@@ -235,10 +235,10 @@ func (q *request) again(err error) bool {
 	}
 	q.failed = f
 	switch {
-	case f.stale: // and it accepts no other
+	case f.stale: // and not by chance
 		q.h.poison.add(q.size.print, who, now)
 	case f.killed:
-		q.blame(q.replica, q.rec.Generation, now)
+		q.blame(now)
 	}
 	if q.started {
 		return false

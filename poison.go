@@ -23,11 +23,12 @@ type poison struct {
 	kills map[uint64]*kill
 }
 
+// kill is what is remembered of one request.
 type kill struct {
-	replicas []string // that went down
-	suspects []string // that lost a kept connection with the request on it: they may have been about to close it anyway
-	open     []loss   // of which it is not known yet whether the replica went down
-	last     time.Time
+	replicas  []string // that went down
+	suspects  []string // that lost a kept connection with the request on it: they may have been about to close it anyway
+	undecided []loss   // of which it is not known yet whether the replica went down, one for a replica
+	last      time.Time
 }
 
 // loss is a connection that was lost with the request on it, to a replica that
@@ -38,6 +39,8 @@ type loss struct {
 	generation uint64
 	at         time.Time
 }
+
+func (l loss) who() string { return one(l.replica.Name(), l.generation) }
 
 // one names a replica as it is from one start to the next.
 func one(name string, generation uint64) string {
@@ -53,7 +56,7 @@ func (p *poison) add(fingerprint uint64, replica string, now time.Time) {
 	defer p.mu.Unlock()
 	k := p.ofLocked(fingerprint, now)
 	for _, r := range append(k.suspects, replica) {
-		k.certain(r)
+		k.convictLocked(r)
 	}
 	k.suspects = nil
 }
@@ -63,9 +66,21 @@ func (p *poison) lost(fingerprint uint64, l loss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.ofLocked(fingerprint, l.at)
-	if len(k.open) < poisonReplicas {
-		k.open = append(k.open, l)
+	k.undecided = slices.DeleteFunc(k.undecided, func(o loss) bool { return o.who() == l.who() })
+	if len(k.undecided) < poisonReplicas && !slices.Contains(k.replicas, l.who()) {
+		k.undecided = append(k.undecided, l)
 	}
+}
+
+// convict decides against the replicas of which no report came in time.
+func (p *poison) convict(fingerprint uint64, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.ofLocked(fingerprint, now)
+	for _, l := range k.undecided {
+		k.convictLocked(l.who())
+	}
+	k.undecided = nil
 }
 
 // suspect notes that a kept connection to replica was lost as soon as the
@@ -77,6 +92,11 @@ func (p *poison) suspect(fingerprint uint64, replica string, now time.Time) bool
 	k := p.ofLocked(fingerprint, now)
 	for _, r := range slices.Concat(k.replicas, k.suspects) {
 		if r != replica {
+			return false
+		}
+	}
+	for _, l := range k.undecided {
+		if l.who() != replica {
 			return false
 		}
 	}
@@ -106,15 +126,15 @@ func (p *poison) ofLocked(fingerprint uint64, now time.Time) *kill {
 
 // count returns how many replicas the request took down of late, and how many
 // it may have taken down besides.
-func (p *poison) count(fingerprint uint64, now time.Time) (certain, open int) {
+func (p *poison) count(fingerprint uint64, now time.Time) (certain, undecided int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.kills[fingerprint]
 	if k == nil || now.Sub(k.last) > poisonMemory {
 		return 0, 0
 	}
-	k.judge()
-	return len(k.replicas), len(k.open)
+	k.judgeLocked()
+	return len(k.replicas), len(k.undecided)
 }
 
 func (p *poison) makeRoomLocked(now time.Time) {

@@ -49,6 +49,43 @@ const (
 
 // TestRetryBeforeFirstToken: whatever a replica does before its first token,
 // another one answers and the client sees one clean answer and one charge.
+// TestTriedOnceMore: where all replicas that are left were tried, and others are
+// out of rotation, one of those tried gets another try, but not the last.
+func TestTriedOnceMore(t *testing.T) {
+	var mu sync.Mutex
+	var order []int
+	front := func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				mu.Lock()
+				order = append(order, i)
+				n := len(order)
+				mu.Unlock()
+				if n <= 2 {
+					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	inMemory(t, option{replicas: 4, front: front}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		for _, r := range h.pool.Replicas()[2:] {
+			r.Drain()
+		}
+		if status, body := h.chat(chatBody(true, 5, "hello")); status != 200 {
+			t.Errorf("status %d, body %s", status, body)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 3 {
+			t.Errorf("%d attempts, want 3", r.Attempts)
+		}
+		if len(order) != 3 || order[0] == order[1] || order[2] != order[0] {
+			t.Errorf("tried in the order %v", order)
+		}
+	})
+}
+
 func TestRetryBeforeFirstToken(t *testing.T) {
 	reset := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	for _, tc := range []struct {

@@ -4,52 +4,53 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/expediterhq/expediter/registry"
 )
 
 // afterLoss is how long after the loss of a connection a report must have come
 // to be from a replica that survived: one under way before may come just after.
 const afterLoss = 100 * time.Millisecond
 
-// judge decides what is open about the losses.
-func (k *kill) judge() {
-	k.open = slices.DeleteFunc(k.open, func(l loss) bool {
-		switch s := l.replica.State(); {
+// judgeLocked decides what can be decided about the losses.
+func (k *kill) judgeLocked() {
+	k.undecided = slices.DeleteFunc(k.undecided, func(l loss) bool {
+		s := l.replica.State() // before the generation, which changes first
+		switch {
 		case l.replica.Generation() != l.generation:
-			k.certain(one(l.replica.Name(), l.generation))
+			k.convictLocked(l.who())
 			return true
-		default:
-			return s != nil && s.At.Sub(l.at) >= afterLoss // it lives on, as it was
+		case s != nil && s.At.Sub(l.at) >= afterLoss:
+			return true // it lives on, as it was
 		}
+		return !slices.Contains(l.replica.Pool().Replicas(), l.replica) // it was taken away
 	})
 }
 
-// certain notes a replica that went down.
-func (k *kill) certain(replica string) {
+// convictLocked notes a replica that went down.
+func (k *kill) convictLocked(replica string) {
 	if !slices.Contains(k.replicas, replica) && len(k.replicas) < poisonReplicas {
 		k.replicas = append(k.replicas, replica)
 	}
 }
 
-// blame notes that the connection to a replica was lost with the request on it:
-// the replica went down if it does not accept another, or never reports.
-func (q *request) blame(r *registry.Replica, generation uint64, now time.Time) {
-	down := r.State() == nil
+// blame notes that the connection to the request's replica was lost: it went
+// down if it does not accept another, or never reports.
+func (q *request) blame(now time.Time) {
+	l := loss{q.replica, q.rec.Generation, now}
+	down := q.replica.State() == nil
 	if !down && !q.started { // nobody waits for the verdict on an answer that broke off
 		alive, known := q.alive()
 		down = known && !alive && q.ctx.Err() == nil
 	}
 	if down {
-		q.h.poison.add(q.size.print, one(r.Name(), generation), now)
+		q.h.poison.add(q.size.print, l.who(), now)
 		return
 	}
-	q.h.poison.lost(q.size.print, loss{r, generation, now})
+	q.h.poison.lost(q.size.print, l)
 }
 
 // poisonous reports whether the request took so many replicas down that it
 // gets no other. While it may have done so it waits for the replicas' next
-// reports, two intervals at most.
+// reports, for a little more than two intervals at most.
 func (q *request) poisonous() bool {
 	const look = 20 * time.Millisecond
 	interval := q.g.Scrape
@@ -58,13 +59,14 @@ func (q *request) poisonous() bool {
 	}
 	for until := time.Now().Add(2*interval + afterLoss); ; {
 		now := time.Now()
-		certain, open := q.h.poison.count(q.size.print, now)
+		certain, undecided := q.h.poison.count(q.size.print, now)
 		switch {
 		case certain >= q.g.Retry.Kills:
 			return true
-		case certain+open < q.g.Retry.Kills:
+		case certain+undecided < q.g.Retry.Kills:
 			return false
 		case !now.Before(until):
+			q.h.poison.convict(q.size.print, now)
 			return true
 		case !pause(q.ctx, look):
 			return false // and the line tells why

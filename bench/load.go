@@ -38,13 +38,11 @@ type tally struct {
 	event  []float64 // ms
 }
 
-// begun counts requests: no two loads send the same prompt.
-var begun int
-
 // load sends requests in open loop: the next goes out on time, however slow
 // the earlier ones are. Arrivals are a Poisson process, the same in each load:
 // at a fixed distance they would be in step with the events of all streams.
-func load(t *tally, addr string, p plan, events int, seconds time.Duration) {
+// begun counts the requests of all loads, so that no two send the same prompt.
+func load(t *tally, addr string, p plan, begun *int, events int, seconds time.Duration) {
 	client := &http.Client{Transport: vllm.NewTransport(vllm.TransportConfig{Idle: 10_000})}
 	defer client.CloseIdleConnections()
 	text := prompt(p.tokens)
@@ -57,8 +55,8 @@ func load(t *tally, addr string, p plan, events int, seconds time.Duration) {
 			break
 		}
 		time.Sleep(time.Until(at))
-		begun++
-		request := body(begun, events, p.pause, text)
+		*begun++
+		request := body(*begun, events, p.pause, text)
 		wg.Go(func() { t.one(client, addr, request) })
 	}
 	wg.Wait()
@@ -128,6 +126,7 @@ type run struct {
 	name  string
 	addr  string
 	proc  *process // nil for the subject that is nothing at all
+	begun int      // requests
 	plain tally
 	dense tally // with five times the events in the same time
 	used  [2]time.Duration
@@ -145,7 +144,7 @@ func begin(s subject, p plan) (*run, error) {
 			return nil, err
 		}
 	}
-	load(new(tally), r.addr, p, 5, 2*time.Second)
+	load(new(tally), r.addr, p, &r.begun, 5, 2*time.Second)
 	return r, nil
 }
 
@@ -165,9 +164,9 @@ func (r *run) pid() int {
 // round puts the subject under its share of each load.
 func (r *run) round(p plan) {
 	seconds := p.seconds / time.Duration(p.rounds)
-	load(new(tally), r.addr, p, p.events, time.Second) // connections are made
+	load(new(tally), r.addr, p, &r.begun, p.events, time.Second) // connections are made
 	before := cpu(r.pid())
-	load(&r.plain, r.addr, p, p.events, seconds)
+	load(&r.plain, r.addr, p, &r.begun, p.events, seconds)
 	r.used[0] += cpu(r.pid()) - before
 	if r.proc == nil {
 		return
@@ -175,7 +174,7 @@ func (r *run) round(p plan) {
 	dense := p
 	dense.pause = p.pause / 5
 	before = cpu(r.pid())
-	load(&r.dense, r.addr, dense, 5*p.events, seconds)
+	load(&r.dense, r.addr, dense, &r.begun, 5*p.events, seconds)
 	r.used[1] += cpu(r.pid()) - before
 }
 

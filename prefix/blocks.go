@@ -12,7 +12,9 @@ import (
 // their arguments.
 type Map interface {
 	// Overlap sets n[slot], for every slot below len(n), to the number of
-	// leading blocks held by the replica in that slot.
+	// leading blocks held by the replica in that slot. Here and in Add, blocks
+	// is a chain from its start: a hash stands for all before it, and so has one
+	// place in every chain that it is in.
 	Overlap(n []int, blocks []uint64)
 	// Add says that the replica in slot holds the blocks, as of now.
 	Add(slot int, blocks []uint64)

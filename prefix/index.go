@@ -12,6 +12,7 @@ type index struct {
 	cells []cell
 	n     int
 	mul   uint64
+	sink  uint64 // keeps the loads of fetch
 }
 
 type cell struct {
@@ -46,6 +47,17 @@ func (x *index) slots(key uint64) uint64 {
 		}
 	}
 	return 0
+}
+
+// fetch looks at where keys are, all at once, so that the memory for one does
+// not have to be waited for before the next.
+func (x *index) fetch(keys []uint64) {
+	if len(x.cells) == 0 {
+		return
+	}
+	for _, key := range keys {
+		x.sink ^= x.cells[x.home(key)].key
+	}
 }
 
 // set adds slots to those that hold key.

@@ -46,7 +46,7 @@ func (t *Table) doubtLocked(s *slot) {
 	}
 	p := t.planes[s.num/planeSlots].Load()
 	for s.list.n > 0 && int32(s.list.node(s.list.last).stamp-s.strike) <= 0 {
-		t.unset(p, s.num, s.list.evict())
+		t.evictOneLocked(p, s)
 	}
 	s.doubts = 0
 }

@@ -13,12 +13,14 @@ type recent struct {
 	last  uint32
 	n     int
 	mul   uint64
+	sink  uint32 // keeps the loads of fetch
 }
 
 type node struct {
 	key        uint64
 	prev, next uint32
 	stamp      uint32
+	shard      uint32 // the plane's shard that has the key
 }
 
 const (
@@ -42,13 +44,25 @@ func (q *recent) find(key uint64) uint32 {
 	}
 }
 
+// fetch looks at where keys are, all at once, so that the memory for one does
+// not have to be waited for before the next.
+func (q *recent) fetch(keys []uint64) {
+	if len(q.table) == 0 {
+		return
+	}
+	for _, key := range keys {
+		q.sink ^= q.table[place(key*q.mul, len(q.table))]
+	}
+}
+
 // touch makes key the most recently used and reports whether it was absent.
-func (q *recent) touch(key uint64, stamp uint32) (added bool) {
+func (q *recent) touch(key uint64, stamp, shard uint32) (added bool) {
 	i := q.find(key)
 	if i != 0 {
 		q.unlink(i)
 	} else {
 		i = q.insert(key)
+		q.node(i).shard = shard
 		added = true
 	}
 	nd := q.node(i)
@@ -114,17 +128,17 @@ func (q *recent) grow() {
 	}
 }
 
-// evict removes the least recently used key and returns it. The list must
-// not be empty.
-func (q *recent) evict() uint64 {
+// evict removes the least recently used key and returns it with its shard. The
+// list must not be empty.
+func (q *recent) evict() (key uint64, shard uint32) {
 	i := q.last
-	key := q.node(i).key
+	key, shard = q.node(i).key, q.node(i).shard
 	q.unlink(i)
 	q.leave(i)
 	q.node(i).next = q.free
 	q.free = i
 	q.n--
-	return key
+	return key, shard
 }
 
 // leave takes node i out of the table and closes the gap.
@@ -148,7 +162,8 @@ func (q *recent) leave(i uint32) {
 func (q *recent) compact() recent {
 	fresh := recent{mul: q.mul}
 	for i := q.last; i != 0; i = q.node(i).prev {
-		fresh.touch(q.node(i).key, q.node(i).stamp)
+		nd := q.node(i)
+		fresh.touch(nd.key, nd.stamp, nd.shard)
 	}
 	return fresh
 }

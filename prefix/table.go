@@ -18,8 +18,8 @@ type TableConfig struct {
 // the replica's own cache and in all by a number of bytes. Use NewTable.
 //
 // All methods are safe for concurrent use. Overlap takes one read lock of
-// many per block; Add locks only its own slot and, for blocks that are new
-// there, one of many parts of the table at a time.
+// many per 16 blocks; Add locks only its own slot and, for blocks that are new
+// there or make room, one of many parts of the table at a time.
 type Table struct {
 	cfg    TableConfig
 	mul    uint64
@@ -30,18 +30,23 @@ type Table struct {
 	live []*slot    // slots made, in order of making
 }
 
-// plane is the index of 64 slots, in shards by the hash's upper bits.
+// plane is the index of 64 slots, in shards. Up to 16 blocks of a chain, which
+// are looked for together, are in one shard: that of the first.
 type plane struct{ shards [shards]shard }
 
 const (
 	shards     = 64
 	planeSlots = 64
+	group      = 16
 )
+
+// shardOf returns the number of the shard for a group of blocks.
+func (t *Table) shardOf(blocks []uint64) uint32 { return uint32(blocks[0] * t.mul % shards) }
 
 type shard struct {
 	mu sync.RWMutex
 	index
-	_ [64 - (24+24+8+8)%64]byte // a shard does not share a cache line with the next
+	_ [64 - (24+24+8+8+8)%64]byte // a shard does not share a cache line with the next
 }
 
 // slot is what one replica is believed to hold.
@@ -89,33 +94,37 @@ func (t *Table) Overlap(n []int, blocks []uint64) {
 	clear(n)
 	for base := 0; base < len(n) && base < len(t.slots); base += planeSlots {
 		if p := t.planes[base/planeSlots].Load(); p != nil {
-			p.overlap(t.mul, n[base:min(base+planeSlots, len(n))], blocks)
+			t.overlap(p, n[base:min(base+planeSlots, len(n))], blocks)
 		}
 	}
 }
 
-func (p *plane) overlap(mul uint64, n []int, blocks []uint64) {
+func (t *Table) overlap(p *plane, n []int, blocks []uint64) {
 	alive := ^uint64(0) >> (planeSlots - len(n))
-	for i, key := range blocks {
-		held := alive & p.holders(mul, key)
-		for gone := alive &^ held; gone != 0; gone &= gone - 1 {
-			n[bits.TrailingZeros64(gone)] = i
-		}
-		if alive = held; alive == 0 {
-			return
-		}
+	for from := 0; from < len(blocks) && alive != 0; from += group {
+		alive = t.overlapGroup(p, n, blocks, from, alive)
 	}
 	for ; alive != 0; alive &= alive - 1 {
 		n[bits.TrailingZeros64(alive)] = len(blocks)
 	}
 }
 
-func (p *plane) holders(mul, key uint64) uint64 {
-	sh := &p.shards[key*mul%shards]
+// overlapGroup looks for the blocks of one group and returns which of the slots
+// that were alive hold all of them.
+func (t *Table) overlapGroup(p *plane, n []int, blocks []uint64, from int, alive uint64) uint64 {
+	sh := &p.shards[t.shardOf(blocks[from:])]
 	sh.mu.RLock()
-	held := sh.slots(key)
-	sh.mu.RUnlock()
-	return held
+	defer sh.mu.RUnlock()
+	for i := from; i < min(from+group, len(blocks)); i++ {
+		held := alive & sh.slots(blocks[i])
+		for gone := alive &^ held; gone != 0; gone &= gone - 1 {
+			n[bits.TrailingZeros64(gone)] = i
+		}
+		if alive = held; alive == 0 {
+			break
+		}
+	}
+	return alive
 }
 
 // Add says that the replica in slot holds blocks, a chain from its start, and
@@ -133,29 +142,52 @@ func (t *Table) Add(slot int, blocks []uint64) {
 	defer s.mu.Unlock()
 	s.stamp++
 	blocks = blocks[:min(len(blocks), s.limit)]
+	if len(blocks) == 0 { // there is no memory for this slot
+		return
+	}
 	// From the end to the start, so that the start is evicted last.
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if s.list.n >= s.limit && s.list.find(blocks[i]) == 0 {
-			t.unset(p, s.num, s.list.evict())
-		}
-		if s.list.touch(blocks[i], s.stamp) {
-			t.set(p, s.num, blocks[i])
-		}
+	for from := (len(blocks) - 1) / group * group; from >= 0; from -= group {
+		t.addLocked(p, s, blocks[from:min(from+group, len(blocks))])
 	}
 }
 
-func (t *Table) set(p *plane, slot int, key uint64) {
-	sh := &p.shards[key*t.mul%shards]
-	sh.mu.Lock()
-	sh.set(key, 1<<(slot%planeSlots))
-	sh.mu.Unlock()
+// addLocked adds the blocks of one group, the last first.
+func (t *Table) addLocked(p *plane, s *slot, blocks []uint64) {
+	shard := t.shardOf(blocks)
+	s.list.fetch(blocks)
+	var added [group]uint64
+	n := 0
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if s.list.n >= s.limit && s.list.find(blocks[i]) == 0 {
+			t.evictOneLocked(p, s)
+		}
+		if s.list.touch(blocks[i], s.stamp, shard) {
+			added[n] = blocks[i]
+			n++
+		}
+	}
+	if n > 0 {
+		p.shards[shard].add(added[:n], 1<<(s.num%planeSlots))
+	}
 }
 
-func (t *Table) unset(p *plane, slot int, key uint64) {
-	sh := &p.shards[key*t.mul%shards]
+// add adds slots to those that hold each of keys.
+func (sh *shard) add(keys []uint64, slots uint64) {
 	sh.mu.Lock()
-	sh.clear(key, 1<<(slot%planeSlots))
-	sh.mu.Unlock()
+	defer sh.mu.Unlock()
+	sh.fetch(keys)
+	for _, key := range keys {
+		sh.set(key, slots)
+	}
+}
+
+// evictOneLocked forgets the slot's least recently used block.
+func (t *Table) evictOneLocked(p *plane, s *slot) {
+	key, shard := s.list.evict()
+	sh := &p.shards[shard]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.clear(key, 1<<(s.num%planeSlots))
 }
 
 // Forget drops everything believed of the slot and its contradictions.
@@ -178,7 +210,7 @@ func (t *Table) Forget(slot int) {
 func (t *Table) evictLocked(s *slot, n int) {
 	p := t.planes[s.num/planeSlots].Load()
 	for s.list.n > n {
-		t.unset(p, s.num, s.list.evict())
+		t.evictOneLocked(p, s)
 	}
 }
 

@@ -44,6 +44,12 @@ func (m *model) overlap(n int, blocks []uint64) []int {
 	return out
 }
 
+// partlyCommon returns a chain of 24 blocks of its own after some that all have.
+func partlyCommon(common int, own uint32) []uint64 {
+	tokens := slices.Concat(slices.Repeat([]uint32{1}, common), slices.Repeat([]uint32{own}, 24))
+	return prefix.AppendBlocks(nil, 0, tokens, 1)
+}
+
 // play runs a program, two bytes a step, against a table and the model.
 func play(t *testing.T, program []byte) {
 	const limit, slots = 24, 70
@@ -54,8 +60,7 @@ func play(t *testing.T, program []byte) {
 		op, arg := program[0], int(program[1])
 		program = program[2:]
 		slot := used[arg%len(used)]
-		// Chains of up to 40 blocks, of which the first 0, 8 or 16 are common.
-		chain := slices.Concat(prefixtest.Chain(1, 8*(arg%3)), prefixtest.Chain(uint64(10+arg%7), 24))
+		chain := partlyCommon(8*(arg%3), uint32(10+arg%7))
 		chain = chain[:int(op>>2)%len(chain)+1]
 		switch op & 3 {
 		case 0, 1:
@@ -94,6 +99,19 @@ func TestTableAgainstModel(t *testing.T) {
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0, 0, 4, 1, 255, 2, 2, 3})
 	f.Fuzz(play)
+}
+
+// TestSlotWithoutMemory: where there is no memory for a slot nothing is kept.
+func TestSlotWithoutMemory(t *testing.T) {
+	tb := prefix.NewTable(prefix.TableConfig{MaxBytes: 1, Slots: 256}) // counts as 1 MiB
+	for slot := range 256 {
+		tb.Add(slot, prefixtest.Chain(uint64(slot), 40))
+		tb.Observe(slot, 40, 1)
+	}
+	n := make([]int, 256)
+	if tb.Overlap(n, prefixtest.Chain(255, 40)); n[255] != tb.Len(255) {
+		t.Errorf("%d blocks of %d are found", n[255], tb.Len(255))
+	}
 }
 
 func TestTailIsEvictedFirst(t *testing.T) {

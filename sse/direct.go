@@ -41,12 +41,20 @@ type direct struct {
 	on    bool     // the head is out
 }
 
-// frames is memory for chunks. No stream keeps any between two of them: what all
-// use in turn is in the processor's cache, and theirs would not be.
-var frames = sync.Pool{New: func() any {
-	b := make([]byte, 0, maxWrite+32)
+// frames and largeFrames are memory for chunks. No stream keeps any between two
+// of them: what all use in turn is in the processor's cache, and theirs would
+// not be.
+var (
+	frames      = sync.Pool{New: func() any { return newFrame(smallFrame) }}
+	largeFrames = sync.Pool{New: func() any { return newFrame(maxWrite) }}
+)
+
+const smallFrame = 4 << 10 // bytes of a chunk: nearly all are smaller
+
+func newFrame(chunk int) *[]byte {
+	b := make([]byte, 0, chunk+32)
 	return &b
-}}
+}
 
 // underneath returns the connection to which chunks of the response may be
 // written, or nil.
@@ -88,8 +96,12 @@ func (d *direct) write(p []byte) (int, error) {
 
 // chunk puts p and its framing together, so that they go out as one.
 func (d *direct) chunk(p []byte) (int, error) {
-	room := frames.Get().(*[]byte)
-	defer frames.Put(room)
+	pool := &frames
+	if len(p) > smallFrame {
+		pool = &largeFrames
+	}
+	room := pool.Get().(*[]byte)
+	defer pool.Put(room)
 	f := strconv.AppendInt((*room)[:0], int64(len(p)), 16)
 	f = append(f, "\r\n"...)
 	head := len(f)

@@ -1,6 +1,6 @@
 package tokenize
 
-// Forget empties the word cache of b, as it is right after loading.
+// Forget empties the word caches of b, as they are right after loading.
 func (b *BPE) Forget() {
 	for i := range b.words.cache.entries {
 		b.words.cache.entries[i].size.Store(0)

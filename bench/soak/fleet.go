@@ -71,7 +71,7 @@ func (f *fleet) count(class string) {
 }
 
 // broken are the faults of single requests. Of those before the first token
-// there are few, so that one request hardly meets three.
+// there are few, so that one request hardly meets five.
 var broken = []struct {
 	class string
 	share int // of 1000

@@ -88,7 +88,7 @@ func (g *gateway) config() (expediter.Config, error) {
 		Authenticate: keys.Authenticate,
 		Quota:        g.quota, Usage: g,
 		Scrape: 200 * time.Millisecond,
-		Retry:  expediter.Retry{Attempts: 4}, // for a fleet that loses one attempt in fifty
+		Retry:  expediter.Retry{Attempts: 5}, // for a fleet in which one attempt in forty fails before its first token
 		Timeouts: expediter.Timeouts{
 			FirstToken: 5 * time.Second, Silence: 3 * time.Second, Answer: 8 * time.Second, Write: 2 * time.Second, Body: 5 * time.Second,
 		},

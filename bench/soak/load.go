@@ -39,7 +39,11 @@ func narrow(ctx context.Context, network, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c, c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // outcome is what one client saw.

@@ -14,7 +14,10 @@ func keygen(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("gateway keygen", flag.ContinueOnError)
 	pepperEnv := flags.String("pepper-env", "", "environment variable with the pepper, as pepper_env in the configuration")
 	if err := flags.Parse(args); err != nil {
-		return err
+		return flag.ErrHelp // what is wrong is printed already
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	key, digest, err := tenant.NewKey()
 	if err != nil {

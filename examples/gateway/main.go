@@ -43,7 +43,7 @@ func run(args []string) error {
 	without := flags.Bool("without-replicas", false, "start even if a pool has no replica that answers")
 	verbose := flags.Bool("v", false, "log at debug level")
 	if err := flags.Parse(args); err != nil {
-		return err
+		return flag.ErrHelp // what is wrong is printed already
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; the only command is keygen", flags.Arg(0))

@@ -23,6 +23,8 @@ import (
 type gateway struct {
 	path     string
 	addr     string // given beside the file
+	listen   string // where clients come
+	admin    string // where operators come, if elsewhere
 	logger   *slog.Logger
 	registry *registry.Static
 	keys     *tenant.Keys
@@ -88,7 +90,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		}
 		defer adminListener.Close()
 	}
-	g := &gateway{path: o.path, addr: o.addr, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
+	g := &gateway{path: o.path, addr: o.addr, listen: c.Listen, admin: c.Admin, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
 	done, err := g.open(ctx, c, p)
 	defer done()
 	if err != nil {
@@ -217,6 +219,11 @@ func (g *gateway) reload() error {
 	c, p, err := load(g.path, g.addr)
 	if err != nil {
 		return err
+	}
+	for _, a := range []struct{ field, now, next string }{{"listen", g.listen, c.Listen}, {"admin", g.admin, c.Admin}} {
+		if a.next != a.now {
+			g.logger.Warn("a changed address waits for a restart", "field", a.field, "now", a.now, "configured", a.next)
+		}
 	}
 	drained := drains(p.pools)
 	if err := g.registry.Replace(p.pools...); err != nil {

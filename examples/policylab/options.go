@@ -58,7 +58,7 @@ func parse(args []string) (options, error) {
 	var speeds, policies string
 	fs := flag.NewFlagSet("policylab", flag.ContinueOnError)
 	fs.StringVar(&o.trace, "trace", "", "file of requests, may be gzip-compressed; see package sim/trace for the formats")
-	fs.StringVar(&o.workload, "workload", "", "instead of a trace: "+strings.Join(slices.Sorted(maps.Keys(presets)), ", ")+", or name=value pairs such as groups=50,shared=1024,rate=10,duration=60s")
+	fs.StringVar(&o.workload, "workload", "", "instead of a trace: "+names(presets)+"; or name=value pairs such as groups=50,shared=1024,rate=10,duration=60s, of "+names(workloadFields(new(fleet.Workload))))
 	fs.StringVar(&o.fleetName, "fleet", "16x8b-a100", "replicas as NxPROFILE[*SLOW], separated by commas; a profile is a .json file or one of "+strings.Join(sim.ProfileNames(), ", "))
 	fs.StringVar(&speeds, "speed", "1", "how much faster than recorded requests arrive; several, separated by commas, give a load curve")
 	fs.StringVar(&policies, "policies", strings.Join(router.Names(), ","), "rules to compare")
@@ -81,7 +81,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.html, "html", "", "write a page with plots to this file")
 	fs.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time")
 	if err := fs.Parse(args); err != nil {
-		return o, err
+		return o, flag.ErrHelp // what is wrong is printed already
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
@@ -156,26 +156,39 @@ func parseFleet(s string) ([]fleet.Replica, error) {
 	return rs, nil
 }
 
+// workloadFields are the settings of a workload by name.
+func workloadFields(wl *fleet.Workload) map[string]any {
+	return map[string]any{
+		"groups": &wl.Groups, "shared": &wl.Shared, "asked": &wl.Asked, "prompt": &wl.Prompt, "output": &wl.Output,
+		"most": &wl.Most, "tenants": &wl.Tenants, "adapters": &wl.Adapters,
+		"rate": &wl.Rate, "burst": &wl.Burst, "zipf": &wl.Zipf, "spread": &wl.Spread,
+		"tenantzipf": &wl.TenantZipf, "adapterzipf": &wl.AdapterZip,
+		"duration": &wl.Duration, "period": &wl.Period,
+	}
+}
+
+// names returns the keys of m, sorted.
+func names[V any](m map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}
+
 // parseWorkload reads a preset's name, or name=value pairs.
 func parseWorkload(s string) (fleet.Workload, error) {
 	if wl, ok := presets[s]; ok {
 		return wl, nil
 	}
 	var wl fleet.Workload
-	ints := map[string]*int{"groups": &wl.Groups, "shared": &wl.Shared, "asked": &wl.Asked, "prompt": &wl.Prompt, "output": &wl.Output,
-		"most": &wl.Most, "tenants": &wl.Tenants, "adapters": &wl.Adapters}
-	floats := map[string]*float64{"rate": &wl.Rate, "burst": &wl.Burst, "zipf": &wl.Zipf, "spread": &wl.Spread, "tenantzipf": &wl.TenantZipf, "adapterzipf": &wl.AdapterZip}
-	times := map[string]*time.Duration{"duration": &wl.Duration, "period": &wl.Period}
+	fields := workloadFields(&wl)
 	for pair := range strings.SplitSeq(s, ",") {
 		k, v, _ := strings.Cut(pair, "=")
 		var err error
-		switch {
-		case ints[k] != nil:
-			*ints[k], err = strconv.Atoi(v)
-		case floats[k] != nil:
-			*floats[k], err = strconv.ParseFloat(v, 64)
-		case times[k] != nil:
-			*times[k], err = time.ParseDuration(v)
+		switch field := fields[k].(type) {
+		case *int:
+			*field, err = strconv.Atoi(v)
+		case *float64:
+			*field, err = strconv.ParseFloat(v, 64)
+		case *time.Duration:
+			*field, err = time.ParseDuration(v)
 		default:
 			err = errors.New("no such setting or preset")
 		}

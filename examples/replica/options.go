@@ -59,7 +59,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.arrays, "kv-arrays", false, "KV events in the encoding of vLLM up to 0.23")
 	fs.DurationVar(&o.shutdown, "shutdown-timeout", 0, "how long what runs may go on after SIGTERM")
 	if err := fs.Parse(args); err != nil {
-		return o, err
+		return o, flag.ErrHelp // what is wrong is printed already
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))

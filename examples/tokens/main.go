@@ -60,7 +60,10 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	flags.BoolVar(&s.count, "count", false, "print the number of tokens only")
 	now := flags.String("now", "", "clock of the chat template, as 2026-01-15T09:30:00Z; if empty, the real one")
 	if err := flags.Parse(args); err != nil {
-		return s, err
+		return s, flag.ErrHelp // what is wrong is printed already
+	}
+	if flags.NArg() > 0 {
+		return s, fmt.Errorf("unexpected argument %q; lines are read from standard input", flags.Arg(0))
 	}
 	if s.special && s.prompt || s.chat && (s.special || s.prompt) {
 		return s, errors.New("-special, -prompt and -chat exclude each other")

@@ -245,26 +245,26 @@ func wantRefusal(t *testing.T, l *faultbench.Leaver, status int) {
 // TestO7Slowloris: peers that send next to nothing are let go, whatever they
 // are sending, and nobody else is slower for it.
 func TestO7Slowloris(t *testing.T) {
-	const each = 50
+	each := full(5, 230) // of nine kinds
 	h := faultbench.Open(t, faultbench.Options{
 		Server: func(s *http.Server) { s.ReadHeaderTimeout = slowLimit },
 		Config: func(c *expediter.Config) { c.Timeouts.Body = slowLimit },
 	})
-	full := h.Head(1000)
+	head := h.Head(1000)
 	kinds := map[string]string{
-		"O7 half a head":             full[:40],
-		"O7 body":                    full + "{",
+		"O7 half a head":             head[:40],
+		"O7 body":                    head + "{",
 		"O7 body, chunked":           chunkedHead(h) + "1\r\n{\r\n",
-		"O7 body, wrong key":         strings.Replace(full, h.Key, "xp-wrong", 1) + "{",
-		"O7 body, wrong type":        strings.Replace(full, "application/json", "text/plain", 1) + "{",
-		"O7 body, unknown path":      strings.Replace(full, "/v1/chat/completions", "/v1/embeddings", 1) + "{",
-		"O7 body of a list":          strings.Replace(full, "/v1/chat/completions", "/v1/models", 1) + "{",
-		"O7 body, wrong method":      strings.Replace(full, "POST", "PUT", 1) + "{",
+		"O7 body, wrong key":         strings.Replace(head, h.Key, "xp-wrong", 1) + "{",
+		"O7 body, wrong type":        strings.Replace(head, "application/json", "text/plain", 1) + "{",
+		"O7 body, unknown path":      strings.Replace(head, "/v1/chat/completions", "/v1/embeddings", 1) + "{",
+		"O7 body of a list":          strings.Replace(head, "/v1/chat/completions", "/v1/models", 1) + "{",
+		"O7 body, wrong method":      strings.Replace(head, "POST", "PUT", 1) + "{",
 		"O7 body, wrong key, chunks": strings.Replace(chunkedHead(h), h.Key, "xp-wrong", 1) + "1\r\n{\r\n",
 	}
 	var wg sync.WaitGroup
 	for name, text := range kinds {
-		for range each / 10 {
+		for range each {
 			wg.Go(func() {
 				l := h.Dial()
 				defer l.Leave(true)

@@ -69,7 +69,7 @@ func dribble(c net.Conn, text string) bool {
 func TestO7Dribble(t *testing.T) {
 	for name, secure := range map[string]bool{"O7 plain": false, "O7 TLS": true} {
 		t.Run(name, func(t *testing.T) {
-			const each = 20
+			each := full(20, 350) // of four kinds, and six with TLS
 			h := faultbench.Open(t, slowly(secure))
 			connect := func(protocols ...string) net.Conn {
 				c, err := net.Dial("tcp", h.Addr)

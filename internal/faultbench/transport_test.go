@@ -48,6 +48,54 @@ func TestM2ConnectionsAreKept(t *testing.T) {
 	}
 }
 
+// TestM2Churn: requests in open loop need hardly a new connection once there are
+// as many as are used at a time.
+func TestM2Churn(t *testing.T) {
+	rate, seconds := full(200, 1000), full(2, 60)
+	h := faultbench.Open(t, faultbench.Options{
+		Replicas: 4,
+		Config:   func(c *expediter.Config) { c.Scrape = -1 },
+		Respond: func(g *faultbench.Got) faultbench.Script {
+			s := faultbench.Speak(g)
+			s.TTFT = 50 * time.Millisecond
+			return s.Script()
+		},
+	})
+	conns := func() (n int) {
+		for _, r := range h.Replicas {
+			n += r.Conns()
+		}
+		return n
+	}
+	load := func(requests int) {
+		tick := time.NewTicker(time.Second / time.Duration(rate))
+		defer tick.Stop()
+		var wg sync.WaitGroup
+		for i := range requests {
+			<-tick.C
+			wg.Go(func() {
+				if a := h.Do(context.Background(), faultbench.Request{Stream: i%2 == 0, MaxTokens: 1}); !a.OK() {
+					t.Errorf("%v, status %d: %s", a.Err, a.Status, a.Body)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	load(2 * rate)
+	warm := conns()
+	load(rate * seconds)
+	together := 0
+	for _, r := range h.Replicas {
+		together += r.Peak()
+	}
+	// Beside one connection for each request at a time, one for a hundred.
+	if n := conns(); n > together+rate*(seconds+2)/100 {
+		t.Errorf("%d connections for %d requests, %d at a time", n, rate*(seconds+2), together)
+	} else {
+		t.Logf("%d connections for %d requests, %d at a time; %d of them after the first 2 s", n, rate*(seconds+2), together, n-warm)
+	}
+}
+
 // TestM1IdleConnectionClosed: a replica that closes idle connections early
 // costs attempts, which are counted, but no client an answer.
 func TestM1IdleConnectionClosed(t *testing.T) {

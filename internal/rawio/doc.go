@@ -5,5 +5,5 @@
 // after every pause to see whether the call takes long: for a process that is
 // idle between two small events of a stream, that costs a sixth of all its
 // time. Only Linux has it, and not under the race detector, which learns from
-// net what happened before what.
+// net what happened before what; elsewhere everything goes the usual way.
 package rawio
