@@ -59,6 +59,7 @@ func (p *poison) add(fingerprint uint64, replica string, now time.Time) {
 		k.convictLocked(r)
 	}
 	k.suspects = nil
+	k.undecided = slices.DeleteFunc(k.undecided, func(l loss) bool { return l.who() == replica })
 }
 
 // lost notes that a connection was lost with the request on it.

@@ -88,6 +88,35 @@ func TestLossesByChance(t *testing.T) {
 	})
 }
 
+// TestLossesOfOneReplica: several losses of one replica are those of one,
+// whatever becomes of it.
+func TestLossesOfOneReplica(t *testing.T) {
+	var answer atomic.Bool
+	crash := crashing(false, 2)
+	front := func(i int, next http.Handler) http.Handler {
+		next = crash(i, next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && !answer.Load() {
+				panic(http.ErrAbortHandler)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	answer.Store(true)
+	inMemory(t, option{replicas: 1, front: front}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		answer.Store(false) // no verdict from now on
+		for i := range 2 {
+			if status, body := h.chat(chatBody(true, 5, "poison")); status != 502 || strings.Contains(body, "request_crashes_engine") {
+				t.Errorf("try %d: status %d, body %s", i, status, body)
+			}
+		}
+		if status, body := h.chat(chatBody(true, 5, "poison")); status != 200 {
+			t.Errorf("after the losses: status %d, body %s", status, body)
+		}
+	})
+}
+
 // TestLossesWithoutVerdict: replicas that do not report any more are not known to
 // live on, and the request is refused after a while.
 func TestLossesWithoutVerdict(t *testing.T) {

@@ -1,0 +1,46 @@
+package expediter
+
+import (
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter/registry"
+)
+
+// TestOneReplicaCountsOnce: a replica is counted once, as lost for certain or as
+// undecided, in whatever order its losses are told.
+func TestOneReplicaCountsOnce(t *testing.T) {
+	pool, err := registry.NewPool(registry.PoolConfig{Name: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pool.Add(registry.ReplicaConfig{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	l := loss{r, r.Generation(), now}
+	for _, tt := range []struct {
+		name               string
+		told               func(p *poison)
+		certain, undecided int
+	}{
+		{"lost", func(p *poison) { p.lost(1, l) }, 0, 1},
+		{"lost twice", func(p *poison) { p.lost(1, l); p.lost(1, l) }, 0, 1},
+		{"lost, then down", func(p *poison) { p.lost(1, l); p.add(1, l.who(), now) }, 1, 0},
+		{"down, then lost", func(p *poison) { p.add(1, l.who(), now); p.lost(1, l) }, 1, 0},
+		{"not decided in time", func(p *poison) { p.lost(1, l); p.convict(1, now) }, 1, 0},
+		{"another start of it", func(p *poison) {
+			p.add(1, l.who(), now)
+			p.lost(1, loss{r, r.Generation() - 1, now}) // it was started since
+		}, 2, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPoison()
+			tt.told(p)
+			if c, u := p.count(1, now); c != tt.certain || u != tt.undecided {
+				t.Errorf("count = %d, %d, want %d, %d", c, u, tt.certain, tt.undecided)
+			}
+		})
+	}
+}
