@@ -10,6 +10,7 @@ import (
 
 	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/router"
@@ -111,6 +112,7 @@ func (q *request) run() error {
 		if err := q.dispatch(); err != nil {
 			return err
 		}
+		rawio.Yield()
 		err := q.forward()
 		if err == nil {
 			q.h.poison.clear(q.size.print)

@@ -1,4 +1,5 @@
-// Package rawio reads, writes and looks at sockets without telling Go's scheduler.
+// Package rawio reads, writes and looks at sockets without telling Go's scheduler,
+// and lets the network go first.
 //
 // A system call on a socket that is in non-blocking mode never blocks. net
 // nevertheless announces each to the scheduler, which wakes its monitor thread
