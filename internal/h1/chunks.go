@@ -120,6 +120,9 @@ func (c *chunks) pad(b byte) error {
 	case ' ', '\t':
 		c.state = inPad
 	case ';':
+		if c.state == inPad { // RFC 9112 would have it, net/http not: nobody sends it
+			return errChunk
+		}
 		c.state = inExt
 	case '\r':
 	default:

@@ -51,6 +51,7 @@ func TestChunks(t *testing.T) {
 		{"prefix", "0x3\r\nabc", "", "", false, errChunk},
 		{"control byte that looks like a digit", "\x13\r\nabc", "", "", false, errChunk},
 		{"digits after a space", "3 0\r\nabc", "", "", false, errChunk},
+		{"extension after a space", "3 ;x\r\nabc", "", "", false, errChunk},
 		{"bare LF after the size", "3\nabc", "", "", false, errChunk},
 		{"bare CR after the size", "3\rabc", "", "", false, errChunk},
 		{"LF in an extension", "3;a\nb\r\nabc", "", "", false, errChunk},
