@@ -59,7 +59,7 @@ func (p *poison) add(fingerprint uint64, replica string, now time.Time) {
 		k.convictLocked(r)
 	}
 	k.suspects = nil
-	k.undecided = slices.DeleteFunc(k.undecided, func(l loss) bool { return l.who() == replica })
+	k.undecided = slices.DeleteFunc(k.undecided, func(l loss) bool { return slices.Contains(k.replicas, l.who()) })
 }
 
 // lost notes that a connection was lost with the request on it.

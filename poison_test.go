@@ -88,8 +88,8 @@ func TestLossesByChance(t *testing.T) {
 	})
 }
 
-// TestLossesOfOneReplica: several losses of one replica are those of one,
-// whatever becomes of it.
+// TestLossesOfOneReplica: several losses of one replica, of which no report
+// tells, are those of one.
 func TestLossesOfOneReplica(t *testing.T) {
 	var answer atomic.Bool
 	crash := crashing(false, 2)

@@ -67,7 +67,8 @@ func (q *request) poisonous() bool {
 			return false
 		case !now.Before(until):
 			q.h.poison.convict(q.size.print, now)
-			return true
+			certain, _ = q.h.poison.count(q.size.print, now)
+			return certain >= q.g.Retry.Kills
 		case !pause(q.ctx, look):
 			return false // and the line tells why
 		}

@@ -30,6 +30,12 @@ func TestOneReplicaCountsOnce(t *testing.T) {
 		{"lost, then down", func(p *poison) { p.lost(1, l); p.add(1, l.who(), now) }, 1, 0},
 		{"down, then lost", func(p *poison) { p.add(1, l.who(), now); p.lost(1, l) }, 1, 0},
 		{"not decided in time", func(p *poison) { p.lost(1, l); p.convict(1, now) }, 1, 0},
+		{"suspected, lost, then another suspected and down", func(p *poison) {
+			p.suspect(1, l.who(), now)
+			p.lost(1, l)
+			p.suspect(1, "other", now)
+			p.add(1, "other", now)
+		}, 2, 0},
 		{"another start of it", func(p *poison) {
 			p.add(1, l.who(), now)
 			p.lost(1, loss{r, r.Generation() - 1, now}) // it was started since
