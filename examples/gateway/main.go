@@ -63,6 +63,7 @@ func run(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if *path == "" {
+		signal.Notify(stop, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
 		return runDemo(ctx, cmp.Or(*addr, defaultListen), logger, stop)
 	}
 	return runConfig(ctx, options{path: *path, addr: *addr, check: *check, without: *without}, logger, stop)

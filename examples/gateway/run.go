@@ -61,6 +61,9 @@ type options struct {
 
 // runConfig serves what a configuration file describes.
 func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan os.Signal) error {
+	hup := make(chan os.Signal, 1) // one that comes during the start is for after it
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	c, p, err := load(o.path, o.addr)
 	if err != nil {
 		return err
@@ -101,16 +104,10 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 			return err
 		}
 	}
-	s := server{handler: g.handler, public: newPublic(g.handler, logger), grace: c.Grace, logger: logger}
-	if s.grace == 0 {
-		s.grace = 30 * time.Second
-	}
+	s := server{handler: g.handler, public: newPublic(g.handler, logger), grace: cmp.Or(c.Grace, 30*time.Second), logger: logger}
 	if adminListener != nil {
 		s.admin = newAdmin(g.metrics.Handler())
 	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	reloads, stopReloads := context.WithCancel(ctx)
 	defer stopReloads()
 	go g.reloadOn(reloads, hup)
