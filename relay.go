@@ -20,53 +20,39 @@ func isEventStream(h http.Header) bool {
 // nothing goes out, so that another replica can still take over; events that
 // came together leave together.
 func (a *attempt) relay(body io.Reader) error {
-	sc := a.g.scanner(body)
-	defer a.g.recycle(sc)
-	for {
-		ev, err := sc.Next()
-		a.borrow()
-		if err != nil {
-			return a.ended(err)
-		}
-		if !ev.Empty() { // comments are not tokens, and an event without data is none
-			end, err := a.event(ev)
-			if err != nil {
-				return err
-			}
-			if end {
-				err := a.complete()
-				a.drain(body)
-				return err
-			}
-		}
-		if a.started && len(a.out) > 0 && !sc.Buffered() {
-			if err := a.flush(); err != nil {
-				return err
-			}
-		}
-		if len(a.out) == 0 {
-			a.forgetAnswer()
-		}
+	p := pump{a: a, sc: a.g.scanner(body)}
+	defer a.g.recycle(p.sc)
+	switch why, err := p.run(body); why {
+	case atDone:
+		err := a.complete()
+		a.drain(body)
+		return err
+	case atError:
+		return a.streamError(p.ev)
+	case atEnd:
+		return a.ended(err)
+	default:
+		return err
 	}
 }
 
 // event looks at one event, and puts into a.out what the client shall see of
-// it. It reports whether the stream is complete.
-func (a *attempt) event(ev sse.Event) (end bool, err error) {
+// it.
+func (a *attempt) event(ev sse.Event) (halt, error) {
 	c := &a.chunk
 	if err := c.Parse(ev.Data); err != nil {
-		return false, replicaFault("The replica sent an event that is not JSON.", err)
+		return failed, replicaFault("The replica sent an event that is not JSON.", err)
 	}
 	switch {
 	case c.Done:
 		if !a.finished() {
-			return false, replicaFault("The replica ended the stream without a finish reason.", nil)
+			return failed, replicaFault("The replica ended the stream without a finish reason.", nil)
 		}
-		return true, nil
+		return atDone, nil
 	case c.Error:
-		return false, a.streamError(ev)
+		return atError, nil
 	case aborted(c):
-		return false, replicaFault("The replica aborted the request.", nil)
+		return failed, replicaFault("The replica aborted the request.", nil)
 	}
 	now := time.Now()
 	if a.started { // the wait for the first token is for a token, not for a sign of life
@@ -75,16 +61,16 @@ func (a *attempt) event(ev sse.Event) (end bool, err error) {
 	a.replica.Progress(now)
 	a.note(c, now)
 	if most := a.size.sequences * a.size.output; a.usage.events > most+maxOver {
-		return false, replicaFault("The replica went on past the limit of the request.", nil)
+		return failed, replicaFault("The replica went on past the limit of the request.", nil)
 	}
 	a.show(ev, c)
 	if !a.started && c.FirstToken() {
 		a.start(now)
 	}
 	if !a.started && len(a.out) > maxHeld {
-		return false, replicaFault("The replica sent too much before its first token.", nil)
+		return failed, replicaFault("The replica sent too much before its first token.", nil)
 	}
-	return false, nil
+	return none, nil
 }
 
 // note keeps the account of one chunk.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/expediterhq/expediter/internal/rawio"
 )
 
 const (
@@ -23,6 +25,10 @@ const (
 // without an error of its own, inside an event. The half event is never
 // returned.
 var ErrTruncated = errors.New("sse: stream ended inside an event")
+
+// ErrNotYet is returned by a reader that does not wait, and by a Scanner that
+// reads from it.
+var ErrNotYet = rawio.ErrNotYet
 
 // TooLargeError is returned by Scanner.Next for an event above
 // ScannerConfig.MaxEvent.
@@ -102,6 +108,9 @@ func (s *Scanner) Reset(r io.Reader) {
 // returns io.EOF when the stream ended between two events, ErrTruncated when
 // it ended inside one, a *TooLargeError, or the reader's error wrapped. An
 // error is returned again by every later call.
+//
+// A reader that must not wait returns ErrNotYet where nothing has come. So does
+// Next then, and goes on where it was when it is called again.
 func (s *Scanner) Next() (Event, error) {
 	if cap(s.joined) > largeBuffer {
 		s.joined = nil
@@ -115,6 +124,12 @@ func (s *Scanner) Next() (Event, error) {
 			continue
 		}
 		n := s.read()
+		if s.err == ErrNotYet {
+			s.err = nil
+			if n == 0 {
+				return Event{}, ErrNotYet
+			}
+		}
 		if n > 0 {
 			empty = 0
 		} else if empty++; empty == maxEmpty && s.err == nil {

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"io"
 	"net/http"
+
+	"github.com/expediterhq/expediter/internal/rawio"
 )
 
 // body reads an answer's body from its connection, whatever its framing. It
@@ -16,6 +18,9 @@ type body struct {
 	chunked bool
 	chunks  chunks
 	left    int64 // bytes until the end; negative: until the connection ends
+
+	now   rawio.Now // while Await is waiting
+	letGo func()    // what is to be done after that; may be nil
 
 	err error // sticky
 }
@@ -46,6 +51,9 @@ func (b *body) Read(p []byte) (int, error) {
 	}
 	for {
 		n, err := b.raw(p)
+		if err == rawio.ErrNotYet {
+			return 0, err
+		}
 		n, ended, extra, bad := b.unframe(p[:n])
 		switch {
 		case bad != nil:
@@ -81,6 +89,9 @@ func (b *body) raw(p []byte) (int, error) {
 		recycle(b.br)
 		b.br = nil
 	}
+	if b.now != nil {
+		return b.now.ReadNow(p)
+	}
 	return b.x.conn.Read(p)
 }
 
@@ -102,14 +113,14 @@ func (b *body) unframe(p []byte) (n int, ended, extra bool, err error) {
 func (b *body) end(clean bool) {
 	b.err = io.EOF
 	b.drop()
-	b.x.done(b.keep && clean)
+	b.later(func() { b.x.done(b.keep && clean) })
 }
 
 // fail notes that the body broke off.
 func (b *body) fail(err error) {
 	b.err = err
 	b.drop()
-	b.x.fail()
+	b.later(b.x.fail)
 }
 
 func (b *body) drop() {

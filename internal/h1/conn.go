@@ -35,8 +35,14 @@ func newConn(key address, c net.Conn) *conn {
 	return nc
 }
 
-// abort breaks the connection off under a request.
-func (c *conn) abort() { c.Close() }
+// abort breaks the connection off under a request. The other side is told even
+// if somebody is within the poller's hook, which Close waits for.
+func (c *conn) abort() {
+	if t, ok := c.Conn.(interface{ CloseWrite() error }); ok && !c.secure {
+		_ = t.CloseWrite()
+	}
+	c.Close()
+}
 
 // quiet reports whether nothing has come since the last answer, not even the
 // end: what comes unasked cannot be the answer to the next request. Where the

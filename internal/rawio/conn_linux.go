@@ -1,4 +1,4 @@
-//go:build linux && !race && !386
+//go:build linux && !386
 
 package rawio
 
@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"unsafe"
 )
 
 // Conn is a TCP connection. Reads and writes may be concurrent with each
@@ -18,14 +17,14 @@ type Conn struct {
 	rc    syscall.RawConn
 	read  transfer
 	write transfer
+	wait  await
 }
 
 // transfer is one direction.
 type transfer struct {
 	mu    sync.Mutex
-	call  uintptr // the system call's number
-	flags uintptr
-	p     []byte
+	call  func(fd uintptr, p []byte) (int, syscall.Errno)
+	p     []byte // not empty
 	n     int
 	errno syscall.Errno
 	try   func(fd uintptr) bool // attempt, bound once
@@ -42,22 +41,24 @@ func Wrap(c net.Conn) net.Conn {
 		return c
 	}
 	w := &Conn{TCPConn: tcp, rc: rc}
-	w.read.call, w.read.flags = syscall.SYS_RECVFROM, syscall.MSG_DONTWAIT
-	w.write.call, w.write.flags = syscall.SYS_SENDTO, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL
-	w.read.try, w.write.try = w.read.attempt, w.write.attempt
+	w.read.init(recv)
+	w.write.init(send)
+	w.wait.try = w.wait.attempt
 	return w
 }
 
+func (t *transfer) init(call func(fd uintptr, p []byte) (int, syscall.Errno)) {
+	t.call, t.try = call, t.attempt
+}
+
 // attempt makes the system call and reports whether there is an outcome; if
-// not, the socket was not ready. recvfrom and sendto skip what read and write do
-// for files, a tenth of a microsecond each.
+// not, the socket was not ready.
 func (t *transfer) attempt(fd uintptr) bool {
 	for {
-		// t.p is not empty, and its memory is kept alive by t.
-		n, _, errno := syscall.RawSyscall6(t.call, fd, uintptr(unsafe.Pointer(&t.p[0])), uintptr(len(t.p)), t.flags, 0, 0)
+		n, errno := t.call(fd, t.p)
 		switch errno {
 		case 0:
-			t.n, t.errno = int(n), 0
+			t.n, t.errno = n, 0
 			return true
 		case syscall.EINTR:
 		case syscall.EAGAIN:

@@ -5,6 +5,7 @@
 // nevertheless announces each to the scheduler, which wakes its monitor thread
 // after every pause to see whether the call takes long: for a process that is
 // idle between two small events of a stream, that costs a sixth of all its
-// time. Only Linux has it, and not under the race detector, which learns from
-// net what happened before what; elsewhere everything goes the usual way.
+// time. Only Linux has it, and not on 386; under the race detector the calls are
+// announced, since it learns from them what happened before what. Elsewhere
+// everything goes the usual way.
 package rawio

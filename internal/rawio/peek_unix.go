@@ -1,4 +1,4 @@
-//go:build unix && (!linux || race || 386)
+//go:build unix && (!linux || 386)
 
 package rawio
 

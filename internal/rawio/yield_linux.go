@@ -1,4 +1,4 @@
-//go:build linux && !race && !386
+//go:build linux && !386
 
 package rawio
 
@@ -10,25 +10,28 @@ import (
 	"unsafe"
 )
 
-// turns are what Yield waits with, as many as can be of use at a time.
-var turns = sync.OnceValue(func() chan *turn {
-	c := make(chan *turn, 8)
-	for range cap(c) {
-		if t := newTurn(); t != nil {
-			c <- t
+// turns are what Yield waits with, as many as can be of use at a time. The channel
+// is made with the process, so that it belongs to nobody's synctest bubble.
+var (
+	turns     = make(chan *turn, 8)
+	makeTurns = sync.OnceFunc(func() {
+		for range cap(turns) {
+			if t := newTurn(); t != nil {
+				turns <- t
+			}
 		}
-	}
-	return c
-})
+	})
+)
 
 // Yield lets the caller go on after what waits for the network and is ready by
 // now: streams whose next event has come. runtime.Gosched alone does not look at
 // the network. The processor is not given to other processes.
 func Yield() {
+	makeTurns()
 	select {
-	case t := <-turns():
+	case t := <-turns:
 		t.wait()
-		turns() <- t
+		turns <- t
 	default: // many yield already
 	}
 	runtime.Gosched() // the poller makes runnable in reverse order

@@ -1,4 +1,4 @@
-//go:build !linux || race || 386
+//go:build !linux || 386
 
 package rawio
 
