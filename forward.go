@@ -22,6 +22,7 @@ type failure struct {
 	cause   error         // for the log; may be nil
 	fault   bool          // the replica's fault: it counts against it, and another may do better
 	killed  bool          // the connection was lost with the request on it
+	broken  bool          // the engine said that something inside of it failed
 	stale   bool          // a kept connection turned out to be closed: nobody's fault
 	unheard bool          // an HTTP/2 server has said that it will not look at the request
 
@@ -203,7 +204,9 @@ func (a *attempt) engineError(status int, body []byte) error {
 		f.answer.Status, f.answer.After = http.StatusServiceUnavailable, time.Second
 		return f
 	}
-	return replicaFault("The replica failed.", e)
+	f := replicaFault("The replica failed.", e)
+	f.broken = status >= http.StatusInternalServerError
+	return f
 }
 
 // engineCode is the code for an engine's refusal, where it has one of its own.
@@ -239,6 +242,8 @@ func (q *request) again(err error) bool {
 		q.h.poison.add(q.size.print, who, now)
 	case f.killed:
 		q.blame(now)
+	case f.broken:
+		q.examine(now)
 	}
 	if q.started {
 		return false

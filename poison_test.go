@@ -143,3 +143,57 @@ func TestLossesWithoutVerdict(t *testing.T) {
 		}
 	})
 }
+
+// hollow is a front for replicas that answer each request with "poison" in it
+// with a 500, after which their health is the status given, while they go on
+// reporting.
+func hollow(health int) func(int, http.Handler) http.Handler {
+	return func(_ int, next http.Handler) http.Handler {
+		failed := new(atomic.Bool)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/health" && failed.Load() {
+				w.WriteHeader(health)
+				return
+			}
+			if r.Method != http.MethodPost {
+				next.ServeHTTP(w, r)
+				return
+			}
+			b, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(b), "poison") {
+				failed.Store(true)
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","code":500}}`)
+				return
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// TestEnginesLostBehindTheirServers: a 500 counts as a lost replica if the engine
+// is gone, and as any other failure if not.
+func TestEnginesLostBehindTheirServers(t *testing.T) {
+	for _, tt := range []struct {
+		health, attempts int
+		code             string
+	}{
+		{http.StatusServiceUnavailable, 2, "request_crashes_engine"},
+		{http.StatusOK, 3, "upstream_error"},
+		{http.StatusNotFound, 3, "upstream_error"}, // a proxy that lets /health not through
+	} {
+		t.Run(http.StatusText(tt.health), func(t *testing.T) {
+			inMemory(t, option{replicas: 8, front: hollow(tt.health)}, func(t *testing.T, h *house) {
+				time.Sleep(3 * time.Second)
+				status, body := h.chat(chatBody(true, 5, "poison"))
+				if status != 502 || !strings.Contains(body, tt.code) {
+					t.Errorf("status %d, body %s", status, body)
+				}
+				if r := h.records.wait(t, 1)[0]; r.Attempts != tt.attempts {
+					t.Errorf("%d attempts, want %d", r.Attempts, tt.attempts)
+				}
+			})
+		})
+	}
+}

@@ -33,7 +33,9 @@ type pump struct {
 // within the poller's hook meanwhile, which saves a read for each event.
 func (p *pump) run(body io.Reader) (halt, error) {
 	if s, ok := body.(h1.Stream); !ok || !s.Await(p.step) {
-		p.step()
+		if p.step(); p.why == quiet { // from a transport of somebody else's
+			return atEnd, sse.ErrNotYet
+		}
 	}
 	return p.why, p.err
 }

@@ -206,6 +206,9 @@ func (a *attempt) ended(err error) error {
 	if errors.Is(err, io.EOF) && a.finished() {
 		return a.complete()
 	}
+	if a.ctx.Err() != nil {
+		return a.lost(err)
+	}
 	var large *sse.TooLargeError
 	if errors.As(err, &large) {
 		return replicaFault("The replica sent an event above the limit.", err)
@@ -213,12 +216,9 @@ func (a *attempt) ended(err error) error {
 	if err == io.EOF {
 		return replicaFault("The replica ended the stream without a finish reason.", nil)
 	}
-	if a.ctx.Err() == nil {
-		f := replicaFault("The connection to the replica broke.", err)
-		f.killed = true
-		return f
-	}
-	return a.lost(err)
+	f := replicaFault("The connection to the replica broke.", err)
+	f.killed = true
+	return f
 }
 
 // streamError deals with an error event. After the first token the client
@@ -235,6 +235,7 @@ func (a *attempt) streamError(ev sse.Event) error {
 	}
 	f := replicaFault("The replica ended the stream with an error.", nil)
 	f.answer = nil // the client has the engine's own words
+	f.broken = c.ErrorCode >= http.StatusInternalServerError
 	return f
 }
 

@@ -2,8 +2,12 @@ package expediter
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"time"
+
+	"github.com/expediterhq/expediter/vllm"
 )
 
 // afterLoss is how long after the loss of a connection a report must have come
@@ -46,6 +50,25 @@ func (q *request) blame(now time.Time) {
 		return
 	}
 	q.h.poison.lost(q.size.print, l)
+}
+
+// examine asks a replica that reported a failure inside of it whether its engine
+// is gone. Where the server before the engine lives on, a 500 is all that one
+// sees of a crash, and the replica goes on reporting.
+func (q *request) examine(now time.Time) {
+	ctx, cancel := context.WithTimeout(q.ctx, aliveTime)
+	defer cancel()
+	err := vllm.Health(ctx, vllm.NewClient(q.pool.Transport, q.pool.APIKey), q.replica.URL())
+	var answer *vllm.StatusError
+	switch {
+	case err == nil || q.ctx.Err() != nil:
+	case errors.As(err, &answer):
+		if answer.Status == http.StatusServiceUnavailable {
+			q.h.poison.add(q.size.print, one(q.rec.Replica, q.rec.Generation), now)
+		}
+	default: // no answer
+		q.blame(now)
+	}
 }
 
 // poisonous reports whether the request took so many replicas down that it

@@ -85,13 +85,16 @@ func stream(w http.ResponseWriter, r *http.Request, n int, pause time.Duration, 
 	io.WriteString(w, head+`{"role":"assistant","content":""}`+tail+"}\n\n")
 	tick := time.NewTicker(max(pause, time.Microsecond))
 	defer tick.Stop()
-	var b []byte
+	var b, used []byte
 	for i := range n {
 		b = append(append(b[:0], head+`{"content":" `...), '@')
 		b = strconv.AppendInt(b, time.Now().UnixNano(), 10)
 		b = append(b, `"}`+tail...)
+		// Usage is counted for all subjects, as it shares their processors, and sent
+		// to those that ask for it.
+		used = fmt.Appendf(used[:0], `,"usage":{"prompt_tokens":1800,"total_tokens":%d,"completion_tokens":%d}`, 1801+i, i+1)
 		if usage {
-			b = fmt.Appendf(b, `,"usage":{"prompt_tokens":1800,"total_tokens":%d,"completion_tokens":%d}`, 1801+i, i+1)
+			b = append(b, used...)
 		}
 		b = append(b, "}\n\n"...)
 		if _, err := w.Write(b); err != nil {

@@ -32,7 +32,8 @@ type Relay struct {
 // ended between two events. After an error of src the response has been
 // aborted, so that the client does not take it for complete; where that was
 // not possible the error wraps ErrCannotAbort too. An error of the client is
-// a *WriteError. Copy closes neither src nor w.
+// a *WriteError. src has to wait: ErrNotYet is an error as any other. Copy closes
+// neither src nor w.
 func (r *Relay) Copy(w *Writer, src io.Reader) error {
 	s, _ := r.scanners.Get().(*Scanner)
 	if s == nil {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -127,8 +128,54 @@ func TestAwaitCancelled(t *testing.T) {
 		}
 		return true
 	})
-	if last == nil || last == rawio.ErrNotYet || steps != 2 {
+	if !errors.Is(last, net.ErrClosed) || steps != 2 {
 		t.Errorf("%d steps, the last with %v", steps, last)
+	}
+}
+
+// TestAwaitAborted: after its context has ended a step gets nothing more of what
+// had come before, nor of the end with which the other side answers.
+func TestAwaitAborted(t *testing.T) {
+	sent, gone := make(chan struct{}), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, strings.Repeat("x", 10_000))
+		w.(http.Flusher).Flush()
+		close(sent)
+		<-r.Context().Done()
+		close(gone)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := open(t, config()).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-sent
+	var after []error
+	resp.Body.(h1.Stream).Await(func() bool {
+		if _, err := resp.Body.Read(make([]byte, 100)); err != nil {
+			t.Errorf("the first read: %v", err)
+		}
+		cancel()
+		<-gone
+		s.Close() // waits for the end of the answer to have been sent
+		for range 3 {
+			n, err := resp.Body.Read(make([]byte, 8192))
+			if n > 0 {
+				t.Errorf("%d bytes after the end of the context", n)
+			}
+			after = append(after, err)
+		}
+		return true
+	})
+	for i, err := range after {
+		if !errors.Is(err, net.ErrClosed) {
+			t.Errorf("read %d: %v, want %v", i, err, net.ErrClosed)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package h1
 import (
 	"bufio"
 	"io"
+	"net"
 	"net/http"
 
 	"github.com/expediterhq/expediter/internal/rawio"
@@ -78,6 +79,10 @@ func (b *body) Read(p []byte) (int, error) {
 
 // raw reads bytes as they came.
 func (b *body) raw(p []byte) (int, error) {
+	c := b.x.conn
+	if c.aborted.Load() {
+		return 0, net.ErrClosed
+	}
 	if !b.chunked && b.left >= 0 && int64(len(p)) > b.left {
 		p = p[:b.left]
 	}
@@ -89,10 +94,15 @@ func (b *body) raw(p []byte) (int, error) {
 		recycle(b.br)
 		b.br = nil
 	}
+	read := c.Read
 	if b.now != nil {
-		return b.now.ReadNow(p)
+		read = b.now.ReadNow
 	}
-	return b.x.conn.Read(p)
+	n, err := read(p)
+	if c.aborted.Load() { // it may be the other side's answer to that
+		return 0, net.ErrClosed
+	}
+	return n, err
 }
 
 // unframe takes the framing out of p in place. It returns how many bytes are

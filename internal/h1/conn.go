@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ type conn struct {
 	secure   bool // Conn is a *tls.Conn
 	reused   bool
 	since    time.Time // when it was kept
+	aborted  atomic.Bool
 }
 
 func newConn(key address, c net.Conn) *conn {
@@ -35,11 +37,13 @@ func newConn(key address, c net.Conn) *conn {
 	return nc
 }
 
-// abort breaks the connection off under a request. The other side is told even
-// if somebody is within the poller's hook, which Close waits for.
+// abort breaks the connection off under a request. Close alone would not do
+// where somebody is within the poller's hook: it waits for them. So the other
+// side is told first, and what it answers to that is not taken for the answer.
 func (c *conn) abort() {
-	if t, ok := c.Conn.(interface{ CloseWrite() error }); ok && !c.secure {
-		_ = t.CloseWrite()
+	c.aborted.Store(true)
+	if _, ok := c.Conn.(rawio.Now); ok {
+		_ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() // Close follows
 	}
 	c.Close()
 }

@@ -28,7 +28,10 @@ func (c *Conn) Await(step func() (done bool)) error {
 	a := &c.wait
 	a.step = step
 	h := hangups.watch(c)
-	defer h.leave()
+	defer func() {
+		a.step = nil
+		h.leave()
+	}()
 	a.unsure = h == nil
 	for {
 		err := c.rc.Read(a.try)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -47,6 +48,7 @@ func TestAwaitTakesAll(t *testing.T) {
 		for i := range want {
 			want[i] = byte(rnd.Uint32())
 		}
+		size := 1 + rnd.IntN(4096)
 		go func() {
 			defer a.Close()
 			for rest := want; len(rest) > 0; {
@@ -60,7 +62,7 @@ func TestAwaitTakesAll(t *testing.T) {
 				}
 			}
 		}()
-		got, end, err := gather(b, 1+rand.IntN(4096))
+		got, end, err := gather(b, size)
 		if !bytes.Equal(got, want) || end != io.EOF || err != nil {
 			t.Fatalf("seed %d: %d bytes of %d, end %v, error %v", seed, len(got), len(want), end, err)
 		}
@@ -158,13 +160,16 @@ func TestAwaitReadsNothingInVain(t *testing.T) {
 // TestAwaitUntilClosed: whoever waits is told.
 func TestAwaitUntilClosed(t *testing.T) {
 	_, b := pair(t)
-	waiting := make(chan struct{})
+	waiting := make(chan struct{}, 1)
 	go func() {
 		<-waiting
 		b.Close()
 	}()
 	err := b.(rawio.Now).Await(func() bool {
-		close(waiting)
+		select {
+		case waiting <- struct{}{}:
+		default:
+		}
 		return false
 	})
 	if !errors.Is(err, net.ErrClosed) {
@@ -177,7 +182,7 @@ func TestAwaitUntilClosed(t *testing.T) {
 
 // TestAwaitLeavesNothing: no goroutine and no descriptor when nobody waits.
 func TestAwaitLeavesNothing(t *testing.T) {
-	before := runtime.NumGoroutine()
+	before, files := runtime.NumGoroutine(), openFiles(t)
 	conns := make([][2]net.Conn, 50)
 	for i := range conns {
 		a, b := pair(t)
@@ -193,14 +198,24 @@ func TestAwaitLeavesNothing(t *testing.T) {
 	for _, c := range conns {
 		c[0].Close()
 	}
-	for range conns {
+	for _, c := range conns {
 		<-done
+		c[1].Close()
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
+	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before || openFiles(t) > files; runtime.Gosched() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines, %d before; %d descriptors, %d before", runtime.NumGoroutine(), before, openFiles(t), files)
 		}
 	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
 }
 
 func TestAwaitDoesNotAllocate(t *testing.T) {

@@ -5,6 +5,7 @@ package rawio
 import (
 	"os"
 	"syscall"
+	"time"
 )
 
 // poll is an epoll that Go's poller watches.
@@ -25,7 +26,11 @@ func newPoll() *poll {
 		return nil
 	}
 	p := &poll{file: os.NewFile(uintptr(fd), "epoll"), fd: fd}
-	if p.conn, err = p.file.SyscallConn(); err != nil {
+	p.conn, err = p.file.SyscallConn()
+	if err == nil {
+		err = p.file.SetReadDeadline(time.Time{}) // fails where Go's poller has not taken it
+	}
+	if err != nil {
 		_ = p.file.Close()
 		return nil
 	}
