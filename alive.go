@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/expediterhq/expediter/registry"
 )
 
 // aliveTime is how long a replica has to accept a connection.
@@ -12,14 +14,14 @@ const aliveTime = 250 * time.Millisecond
 
 // alive reports whether the replica accepts connections. known is false where
 // the transport cannot dial for us.
-func (q *request) alive() (alive, known bool) {
-	dial := dialer(q.pool.Transport)
+func alive(ctx context.Context, p *pool, r *registry.Replica) (alive, known bool) {
+	dial := dialer(p.Transport)
 	if dial == nil {
 		return false, false
 	}
-	ctx, cancel := context.WithTimeout(q.ctx, aliveTime)
+	ctx, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()
-	c, err := dial(ctx, "tcp", hostPort(q.replica.Target().Scheme, q.replica.Target().Host))
+	c, err := dial(ctx, "tcp", hostPort(r.Target().Scheme, r.Target().Host))
 	if err != nil {
 		return false, true
 	}
@@ -57,7 +59,7 @@ func (q *request) chance(f *failure, who string, now time.Time) bool {
 	if f.unheard {
 		return true
 	}
-	if alive, known := q.alive(); known {
+	if alive, known := alive(q.ctx, q.pool, q.replica); known {
 		return alive
 	}
 	return q.h.poison.suspect(q.size.print, who, now)

@@ -157,5 +157,5 @@ type Retry struct {
 	Attempts int     // tries of one request, the first included; each on another replica. One that was tried before the last may be tried again while all others are out of rotation. If zero, 3
 	Ratio    float64 // second tries allowed per request, over all requests. If zero, 0.1
 	Burst    int     // second tries allowed on top. If zero, 64
-	Kills    int     // replicas a request may have taken down before it is refused. If zero, 2. Of a lost connection the replica's next report tells, which may be waited for
+	Kills    int     // replicas a request may have taken down before it is refused. If zero, 2. Of a lost connection the replica's next report tells, which may be waited for; of a 5xx its /health
 }

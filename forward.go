@@ -23,6 +23,7 @@ type failure struct {
 	fault   bool          // the replica's fault: it counts against it, and another may do better
 	killed  bool          // the connection was lost with the request on it
 	broken  bool          // the engine said that something inside of it failed
+	began   time.Time     // the attempt, if broken
 	stale   bool          // a kept connection turned out to be closed: nobody's fault
 	unheard bool          // an HTTP/2 server has said that it will not look at the request
 
@@ -205,7 +206,7 @@ func (a *attempt) engineError(status int, body []byte) error {
 		return f
 	}
 	f := replicaFault("The replica failed.", e)
-	f.broken = status >= http.StatusInternalServerError
+	f.broken, f.began = status >= http.StatusInternalServerError, a.began
 	return f
 }
 
@@ -243,7 +244,7 @@ func (q *request) again(err error) bool {
 	case f.killed:
 		q.blame(now)
 	case f.broken:
-		q.examine(now)
+		q.examine(f)
 	}
 	if q.started {
 		return false

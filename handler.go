@@ -27,6 +27,7 @@ type Handler struct {
 	bodies  byteBudget
 	retries *retryBudget
 	poison  *poison
+	engines *engines
 	flight  flight
 
 	reload sync.Mutex // one reload, or Close, at a time
@@ -48,6 +49,7 @@ func New(c Config) (*Handler, error) {
 		bodies:  byteBudget{limit: g.Limits.Bodies},
 		retries: newRetryBudget(g.Retry),
 		poison:  newPoison(),
+		engines: newEngines(),
 	}
 	h.flight.init()
 	h.ctx, h.stop = context.WithCancel(context.Background())

@@ -144,9 +144,9 @@ func TestLossesWithoutVerdict(t *testing.T) {
 	})
 }
 
-// hollow is a front for replicas that answer each request with "poison" in it
-// with a 500, after which their health is the status given, while they go on
-// reporting.
+// hollow is a front for replicas that answer a request with "poison" in it, and
+// all after it, with a 500. From then on their health is the status given, while
+// they go on reporting.
 func hollow(health int) func(int, http.Handler) http.Handler {
 	return func(_ int, next http.Handler) http.Handler {
 		failed := new(atomic.Bool)
@@ -160,7 +160,7 @@ func hollow(health int) func(int, http.Handler) http.Handler {
 				return
 			}
 			b, _ := io.ReadAll(r.Body)
-			if strings.Contains(string(b), "poison") {
+			if failed.Load() || strings.Contains(string(b), "poison") {
 				failed.Store(true)
 				w.WriteHeader(http.StatusInternalServerError)
 				_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","code":500}}`)
@@ -184,7 +184,7 @@ func TestEnginesLostBehindTheirServers(t *testing.T) {
 		{http.StatusNotFound, 3, "upstream_error"}, // a proxy that lets /health not through
 	} {
 		t.Run(http.StatusText(tt.health), func(t *testing.T) {
-			inMemory(t, option{replicas: 8, front: hollow(tt.health)}, func(t *testing.T, h *house) {
+			inMemory(t, option{replicas: 4, front: hollow(tt.health)}, func(t *testing.T, h *house) {
 				time.Sleep(3 * time.Second)
 				status, body := h.chat(chatBody(true, 5, "poison"))
 				if status != 502 || !strings.Contains(body, tt.code) {
@@ -192,6 +192,12 @@ func TestEnginesLostBehindTheirServers(t *testing.T) {
 				}
 				if r := h.records.wait(t, 1)[0]; r.Attempts != tt.attempts {
 					t.Errorf("%d attempts, want %d", r.Attempts, tt.attempts)
+				}
+				for i := range 20 { // those that meet the dead engines have not killed them
+					body := chatBody(i%2 == 0, 5, fmt.Sprint("harmless ", i))
+					if status, answer := h.chat(body); strings.Contains(answer, "request_crashes_engine") || tt.attempts == 2 && status != 200 {
+						t.Errorf("request %d: status %d, %s", i, status, answer)
+					}
 				}
 			})
 		})

@@ -235,7 +235,7 @@ func (a *attempt) streamError(ev sse.Event) error {
 	}
 	f := replicaFault("The replica ended the stream with an error.", nil)
 	f.answer = nil // the client has the engine's own words
-	f.broken = c.ErrorCode >= http.StatusInternalServerError
+	f.broken, f.began = cmp.Or(c.ErrorCode, http.StatusInternalServerError) >= http.StatusInternalServerError, a.began
 	return f
 }
 

@@ -2,12 +2,8 @@ package expediter
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"slices"
 	"time"
-
-	"github.com/expediterhq/expediter/vllm"
 )
 
 // afterLoss is how long after the loss of a connection a report must have come
@@ -42,7 +38,7 @@ func (q *request) blame(now time.Time) {
 	l := loss{q.replica, q.rec.Generation, now}
 	down := q.replica.State() == nil
 	if !down && !q.started { // nobody waits for the verdict on an answer that broke off
-		alive, known := q.alive()
+		alive, known := alive(q.ctx, q.pool, q.replica)
 		down = known && !alive && q.ctx.Err() == nil
 	}
 	if down {
@@ -52,23 +48,21 @@ func (q *request) blame(now time.Time) {
 	q.h.poison.lost(q.size.print, l)
 }
 
-// examine asks a replica that reported a failure inside of it whether its engine
-// is gone. Where the server before the engine lives on, a 500 is all that one
-// sees of a crash, and the replica goes on reporting.
-func (q *request) examine(now time.Time) {
-	ctx, cancel := context.WithTimeout(q.ctx, aliveTime)
-	defer cancel()
-	err := vllm.Health(ctx, vllm.NewClient(q.pool.Transport, q.pool.APIKey), q.replica.URL())
-	var answer *vllm.StatusError
-	switch {
-	case err == nil || q.ctx.Err() != nil:
-	case errors.As(err, &answer):
-		if answer.Status == http.StatusServiceUnavailable {
-			q.h.poison.add(q.size.print, one(q.rec.Replica, q.rec.Generation), now)
+// examine finds out whether a replica that reported a failure inside of it has
+// lost its engine under the request. Nobody waits for that where the answer has
+// begun.
+func (q *request) examine(f *failure) {
+	h, print, who, p, r := q.h, q.size.print, one(q.rec.Replica, q.rec.Generation), q.pool, q.replica
+	look := func() {
+		if h.engines.lost(who, f.began, func() bool { return engineGone(h.ctx, p, r) }) {
+			h.poison.add(print, who, time.Now())
 		}
-	default: // no answer
-		q.blame(now)
 	}
+	if q.started {
+		h.tasks.Go(look)
+		return
+	}
+	look()
 }
 
 // poisonous reports whether the request took so many replicas down that it

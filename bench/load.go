@@ -39,15 +39,16 @@ type tally struct {
 }
 
 // load sends requests in open loop: the next goes out on time, however slow
-// the earlier ones are. Arrivals are a Poisson process, the same in each load:
-// at a fixed distance they would be in step with the events of all streams.
+// the earlier ones are. Arrivals are a Poisson process, the same for all subjects
+// in a round: at a fixed distance they would be in step with the events of all
+// streams.
 // begun counts the requests of all loads, so that no two send the same prompt.
-func load(t *tally, addr string, p plan, begun *int, events int, seconds time.Duration) {
+func load(t *tally, addr string, p plan, round int, begun *int, events int, seconds time.Duration) {
 	client := &http.Client{Transport: vllm.NewTransport(vllm.TransportConfig{Idle: 10_000})}
 	defer client.CloseIdleConnections()
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
-	rnd := rand.New(rand.NewPCG(1, 1))
+	rnd := rand.New(rand.NewPCG(1, uint64(round)))
 	begin := time.Now()
 	for at := begin; ; {
 		at = at.Add(time.Duration(rnd.ExpFloat64() / p.rate * float64(time.Second)))
@@ -130,6 +131,7 @@ type run struct {
 	plain tally
 	dense tally // with five times the events in the same time
 	used  [2]time.Duration
+	p99   []float64 // ms, of the events of each round's plain load
 }
 
 // begin starts a subject and warms it up.
@@ -144,7 +146,7 @@ func begin(s subject, p plan) (*run, error) {
 			return nil, err
 		}
 	}
-	load(new(tally), r.addr, p, &r.begun, 5, 2*time.Second)
+	load(new(tally), r.addr, p, 0, &r.begun, 5, 2*time.Second)
 	return r, nil
 }
 
@@ -163,18 +165,20 @@ func (r *run) pid() int {
 
 // round puts the subject under its share of each load.
 func (r *run) round(p plan) {
-	seconds := p.seconds / time.Duration(p.rounds)
-	load(new(tally), r.addr, p, &r.begun, p.events, time.Second) // connections are made
+	seconds, round := p.seconds/time.Duration(p.rounds), len(r.p99)
+	load(new(tally), r.addr, p, round, &r.begun, p.events, time.Second) // connections are made
 	before := cpu(r.pid())
-	load(&r.plain, r.addr, p, &r.begun, p.events, seconds)
+	had := len(r.plain.event)
+	load(&r.plain, r.addr, p, round, &r.begun, p.events, seconds)
 	r.used[0] += cpu(r.pid()) - before
+	r.p99 = append(r.p99, quantile(slices.Clone(r.plain.event[had:]), 0.99))
 	if r.proc == nil {
 		return
 	}
 	dense := p
 	dense.pause = p.pause / 5
 	before = cpu(r.pid())
-	load(&r.dense, r.addr, dense, &r.begun, 5*p.events, seconds)
+	load(&r.dense, r.addr, dense, round, &r.begun, 5*p.events, seconds)
 	r.used[1] += cpu(r.pid()) - before
 }
 
@@ -183,7 +187,7 @@ func (r *run) result(p plan) result {
 	t := &r.plain
 	res := result{Name: r.name, Requests: t.n, Failed: t.failed,
 		FirstP50: quantile(t.first, 0.5), FirstP99: quantile(t.first, 0.99),
-		EventP50: quantile(t.event, 0.5), EventP99: quantile(t.event, 0.99)}
+		EventP50: quantile(t.event, 0.5), EventP99: quantile(slices.Clone(r.p99), 0.5), Rounds: r.p99}
 	if r.proc == nil || t.n == 0 || r.dense.n == 0 {
 		return res
 	}

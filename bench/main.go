@@ -11,6 +11,8 @@
 // second load with five times the events per stream tells what one event
 // costs and what one request does. The subjects run side by side and take
 // turns under load, so that a machine that changes its pace changes it for all.
+// The p99 of the event delay is the median of those of all rounds: in one over
+// all, a single pause of the machine would decide.
 package main
 
 import (
@@ -46,8 +48,8 @@ func main() {
 	}
 	p := plan{}
 	flag.Float64Var(&p.rate, "rate", 200, "requests per second")
-	flag.DurationVar(&p.seconds, "seconds", 12*time.Second, "length of each load, over all rounds")
-	flag.IntVar(&p.rounds, "rounds", 4, "turns that the subjects take")
+	flag.DurationVar(&p.seconds, "seconds", 16*time.Second, "length of each load, over all rounds")
+	flag.IntVar(&p.rounds, "rounds", 8, "turns that the subjects take")
 	flag.IntVar(&p.events, "events", 50, "events per stream")
 	flag.DurationVar(&p.pause, "pause", 20*time.Millisecond, "between two events")
 	flag.IntVar(&p.tokens, "tokens", 1800, "tokens of the prompt, roughly")
@@ -68,12 +70,13 @@ type result struct {
 	Failed        int
 	FirstP50      float64 // ms from sending the request to its first event
 	FirstP99      float64
-	EventP50      float64 // ms from the replica's write to the client's read
-	EventP99      float64
-	CPUPerRequest float64 // ms, whole request with its events
-	CPUPerEvent   float64 // µs, from the difference of two loads
-	Open          int     // streams held open at once
-	KBPerStream   float64 // memory per open stream
+	EventP50      float64   // ms from the replica's write to the client's read
+	EventP99      float64   // the median of Rounds
+	Rounds        []float64 // p99 of each round
+	CPUPerRequest float64   // ms, whole request with its events
+	CPUPerEvent   float64   // µs, from the difference of two loads
+	Open          int       // streams held open at once
+	KBPerStream   float64   // memory per open stream
 }
 
 func measureAll(p plan, only string, asJSON bool) error {
@@ -134,8 +137,13 @@ func report(p plan, results []result) {
 	fmt.Printf("\nagainst reverseproxy:\n")
 	for _, r := range results {
 		if r.CPUPerRequest > 0 {
-			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms\n", r.Name,
-				r.CPUPerRequest/base.CPUPerRequest, r.CPUPerEvent/base.CPUPerEvent, r.EventP99-base.EventP99)
+			more := make([]float64, len(r.Rounds))
+			for i := range more {
+				more[i] = r.Rounds[i] - base.Rounds[i]
+			}
+			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms, round by round %+.2f (quartiles %+.2f, %+.2f)\n",
+				r.Name, r.CPUPerRequest/base.CPUPerRequest, r.CPUPerEvent/base.CPUPerEvent, r.EventP99-base.EventP99,
+				quantile(more, 0.5), quantile(more, 0.25), quantile(more, 0.75))
 		}
 	}
 }

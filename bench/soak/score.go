@@ -130,15 +130,13 @@ func (s *score) outcome(f *fleet, g *gateway, o *outcome, ledger map[string][]fa
 		s.falseSuccess++
 		s.mistake("false success", o)
 	}
-	if o.kind == patient || o.kind == slow {
-		if !o.answer.OK() && o.tokens == 0 && rec.Status != expediter.StatusRefused {
-			s.lostToken++
-			if len(g.failed[o.id]) <= 1 {
-				s.lostToOne++
-				s.mistake("lost to one replica", o, *rec)
-			} else {
-				s.mistake("lost to several replicas", o, *rec)
-			}
+	if lost(o, rec) {
+		s.lostToken++
+		if len(g.failed[o.id]) <= 1 {
+			s.lostToOne++
+			s.mistake("lost to one replica", o, *rec)
+		} else {
+			s.mistake("lost to several replicas", o, *rec)
 		}
 	}
 	got := ledger[o.id]
@@ -150,6 +148,15 @@ func (s *score) outcome(f *fleet, g *gateway, o *outcome, ledger map[string][]fa
 		s.delays = append(s.delays, o.delays...)
 		s.cancelled(o, last)
 	}
+}
+
+// lost reports whether a request that should have been answered ended without a
+// token. Of those whose clients leave or stop reading only the record tells.
+func lost(o *outcome, rec *expediter.Record) bool {
+	if o.kind == patient || o.kind == slow {
+		return !o.answer.OK() && o.tokens == 0 && rec.Status != expediter.StatusRefused
+	}
+	return rec.Status == expediter.StatusFailed && rec.TTFT == 0
 }
 
 // cancelled notes how soon the replica saw a client leave.

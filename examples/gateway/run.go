@@ -22,9 +22,8 @@ import (
 // gateway is a running gateway whose configuration can be read again.
 type gateway struct {
 	path     string
-	addr     string // given beside the file
-	listen   string // where clients come
-	admin    string // where operators come, if elsewhere
+	addr     string  // given beside the file
+	began    *config // what it was started with
 	logger   *slog.Logger
 	registry *registry.Static
 	keys     *tenant.Keys
@@ -93,7 +92,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		}
 		defer adminListener.Close()
 	}
-	g := &gateway{path: o.path, addr: o.addr, listen: c.Listen, admin: c.Admin, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
+	g := &gateway{path: o.path, addr: o.addr, began: c, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
 	done, err := g.open(ctx, c, p)
 	defer done()
 	if err != nil {
@@ -217,10 +216,8 @@ func (g *gateway) reload() error {
 	if err != nil {
 		return err
 	}
-	for _, a := range []struct{ field, now, next string }{{"listen", g.listen, c.Listen}, {"admin", g.admin, c.Admin}} {
-		if a.next != a.now {
-			g.logger.Warn("a changed address waits for a restart", "field", a.field, "now", a.now, "configured", a.next)
-		}
+	for _, field := range waiting(g.began, c) {
+		g.logger.Warn("a change waits for a restart", "field", field)
 	}
 	drained := drains(p.pools)
 	if err := g.registry.Replace(p.pools...); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -124,6 +125,10 @@ func (x *exchange) roundTrip(r *http.Request, head, body []byte) (*http.Response
 	resp, br, err := x.receive(r)
 	if err != nil {
 		return nil, cmp.Or(writeErr, err)
+	}
+	if x.conn.aborted.Load() { // it may be the other side's answer to that
+		recycle(br)
+		return nil, net.ErrClosed
 	}
 	if x.t.cfg.HeadTimeout > 0 {
 		_ = x.conn.SetReadDeadline(time.Time{})

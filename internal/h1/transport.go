@@ -98,10 +98,6 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		x.fail()
 		return nil, ended(r.Context(), err)
 	}
-	if c.aborted.Load() { // the head may be the other side's answer to that
-		resp.Body.Close()
-		return nil, ended(r.Context(), net.ErrClosed)
-	}
 	return resp, nil
 }
 

@@ -3,7 +3,7 @@ package rawio
 import "errors"
 
 // ErrNotYet says that nothing has come.
-var ErrNotYet = errors.New("nothing has come yet")
+var ErrNotYet = errors.New("rawio: nothing has come yet")
 
 // Now is a connection that can be read without asking it in vain. Conn is one.
 type Now interface {

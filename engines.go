@@ -1,0 +1,76 @@
+package expediter
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/vllm"
+)
+
+// engines remembers which engines are gone while the servers before them live
+// on. Such a server answers with a 500 and goes on reporting, so it is asked for
+// its health, once for all requests that it fails at a time.
+type engines struct {
+	mu    sync.Mutex
+	asked map[string]*question // by replica, see one
+}
+
+type question struct {
+	done chan struct{} // closed when what follows is known
+	gone bool
+	at   time.Time
+}
+
+func newEngines() *engines { return &engines{asked: make(map[string]*question)} }
+
+// lost reports whether the engine of a replica was lost under an attempt: it is
+// gone, and was not known to be when the attempt began. ask finds out whether it
+// is gone.
+func (e *engines) lost(replica string, began time.Time, ask func() bool) bool {
+	e.mu.Lock()
+	q, known := e.asked[replica]
+	if !known {
+		q = &question{done: make(chan struct{})}
+		e.asked[replica] = q
+	}
+	e.mu.Unlock()
+	if known {
+		<-q.done
+	} else {
+		e.answer(replica, q, ask())
+	}
+	return q.gone && !began.After(q.at)
+}
+
+func (e *engines) answer(replica string, q *question, gone bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q.gone, q.at = gone, time.Now()
+	close(q.done)
+	for who, o := range e.asked {
+		if !o.at.IsZero() && q.at.Sub(o.at) > poisonMemory {
+			delete(e.asked, who)
+		}
+	}
+	if !gone {
+		delete(e.asked, replica) // the next failure may be another
+	}
+}
+
+// engineGone asks whether a replica's engine is gone: /health says so with a 503,
+// or nobody answers any more.
+func engineGone(ctx context.Context, p *pool, r *registry.Replica) bool {
+	question, cancel := context.WithTimeout(ctx, aliveTime)
+	defer cancel()
+	err := vllm.Health(question, vllm.NewClient(p.Transport, p.APIKey), r.URL())
+	var answer *vllm.StatusError
+	if err == nil || errors.As(err, &answer) {
+		return answer != nil && answer.Status == http.StatusServiceUnavailable
+	}
+	alive, known := alive(ctx, p, r)
+	return known && !alive && ctx.Err() == nil
+}
