@@ -23,6 +23,8 @@ type body struct {
 	now   rawio.Now // while Await is waiting
 	letGo func()    // what is to be done after that; may be nil
 
+	late bool // read once after the connection was aborted
+
 	err error // sticky
 }
 
@@ -81,7 +83,10 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) raw(p []byte) (int, error) {
 	c := b.x.conn
 	if c.aborted.Load() {
-		return 0, net.ErrClosed
+		if b.late {
+			return 0, net.ErrClosed
+		}
+		b.late = true // one last read: what had come before counts
 	}
 	if !b.chunked && b.left >= 0 && int64(len(p)) > b.left {
 		p = p[:b.left]
@@ -99,8 +104,8 @@ func (b *body) raw(p []byte) (int, error) {
 		read = b.now.ReadNow
 	}
 	n, err := read(p)
-	if c.aborted.Load() { // it may be the other side's answer to that
-		return 0, net.ErrClosed
+	if err != nil && c.aborted.Load() { // the end may be the other side's answer to that
+		err = net.ErrClosed
 	}
 	return n, err
 }
