@@ -107,8 +107,8 @@ func TestRedisDeliversAtLeastOnce(t *testing.T) {
 	if !slices.Equal(got, numbers(2000)) {
 		t.Errorf("%+v: %.100q, want 0 to 1999 in order", sc, got)
 	}
-	if sc.Copies < 4 {
-		t.Errorf("%d copies, want at least one per reply dropped, or the test shows nothing", sc.Copies)
+	if sc.Copies == 0 { // some of the replies dropped may be a greeting's
+		t.Error("no copies: no reply to a delivery was dropped, and the test shows nothing")
 	}
 }
 
