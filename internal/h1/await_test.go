@@ -43,9 +43,9 @@ func await(t *testing.T, body io.ReadCloser) (got []byte, end error) {
 }
 
 // get also tells whether the connection was kept from an earlier request.
-func get(t *testing.T, tr *h1.Transport, url string) (resp *http.Response, kept bool) {
+func get(ctx context.Context, t *testing.T, tr *h1.Transport, url string) (resp *http.Response, kept bool) {
 	t.Helper()
-	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(c httptrace.GotConnInfo) { kept = c.Reused },
 	})
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -79,7 +79,7 @@ func TestAwait(t *testing.T) {
 			s := serve(t, test.answer, test.answer)
 			tr := open(t, config())
 			for i := range 2 {
-				resp, kept := get(t, tr, "http://"+s.Addr().String())
+				resp, kept := get(t.Context(), t, tr, "http://"+s.Addr().String())
 				got, end := await(t, resp.Body)
 				if string(got) != test.want || !errors.Is(end, test.end) {
 					t.Fatalf("%q, %v; want %q, %v", got, end, test.want, test.end)
@@ -108,14 +108,7 @@ func TestAwaitCancelled(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := open(t, config()).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp, _ := get(ctx, t, open(t, config()), s.URL)
 	steps := 0
 	var last error
 	resp.Body.(h1.Stream).Await(func() bool {
@@ -147,14 +140,7 @@ func TestAwaitAborted(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := open(t, config()).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp, _ := get(ctx, t, open(t, config()), s.URL)
 	<-sent
 	var after []error
 	resp.Body.(h1.Stream).Await(func() bool {
@@ -189,7 +175,7 @@ func TestAwaitPanic(t *testing.T) {
 		close(closed)
 	}))
 	defer s.Close()
-	resp, _ := get(t, open(t, config()), s.URL)
+	resp, _ := get(t.Context(), t, open(t, config()), s.URL)
 	func() {
 		defer func() {
 			if recover() != "oops" {
@@ -208,7 +194,7 @@ func TestAwaitNotPossible(t *testing.T) {
 	defer s.Close()
 	cfg := config()
 	cfg.TLS = &tls.Config{InsecureSkipVerify: true}
-	resp, _ := get(t, open(t, cfg), s.URL)
+	resp, _ := get(t.Context(), t, open(t, cfg), s.URL)
 	never := func() bool { t.Error("a step"); return true }
 	if resp.Body.(h1.Stream).Await(never) {
 		t.Error("Await with TLS")
