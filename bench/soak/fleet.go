@@ -96,7 +96,7 @@ var broken = []struct {
 	}},
 	{"small writes", 30, func(s faultbench.Speech, _ int) faultbench.Script {
 		sc := s.Script()
-		sc.Slice = 40
+		sc.Slice = max(40, len(s.Text)/2)
 		return sc
 	}},
 }
@@ -117,6 +117,7 @@ func (f *fleet) respond(g *faultbench.Got) faultbench.Script {
 	s.Text = g.Nonce + faultbench.Stamp
 	if g.Ask.MaxTokens == hugeTokens {
 		s.TTFT, s.Pace, s.Text = 0, time.Millisecond, huge // without a pace it would take all of the machine
+		s.Ask.StreamOptions.Continuous = false             // as engines do that do not know it: all its chunks are one
 	}
 	n := f.chance(1000)
 	for _, b := range broken {

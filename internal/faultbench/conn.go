@@ -226,11 +226,9 @@ func (c *conn) play(sc Script, e *entry) bool {
 		if !c.pause(p.Pause) {
 			return false
 		}
-		if i := bytes.Index(p.Data, []byte(Stamp)); i >= 0 {
-			copy(p.Data[i:], strconv.FormatInt(time.Now().UnixNano(), 10))
-		}
 		if len(p.Data) > 0 { // an empty chunk would be the end
 			w.body(p.Data, sc.Length == 0)
+			w.stamp()
 		}
 		if !w.flush() {
 			return false
@@ -331,6 +329,13 @@ func (w *writer) body(p []byte, chunked bool) {
 	fmt.Fprintf(&w.b, "%x\r\n", len(p))
 	w.b.Write(p)
 	w.b.WriteString("\r\n")
+}
+
+// stamp puts the time in the place of a Stamp.
+func (w *writer) stamp() {
+	if i := bytes.Index(w.b.Bytes(), []byte(Stamp)); i >= 0 {
+		strconv.AppendInt(w.b.Bytes()[i:i], time.Now().UnixNano(), 10) // as long as the Stamp
+	}
 }
 
 func (w *writer) flush() bool {

@@ -98,8 +98,14 @@ func (s Speech) Role() Piece {
 }
 
 // Delta is the n-th token, counted from 1.
-func (s Speech) Delta(n int) Piece {
-	text, _ := json.Marshal(s.Text) // a string always marshals
+func (s Speech) Delta(n int) Piece { return s.delta(n, quote(s.Text)) }
+
+func quote(text string) []byte {
+	quoted, _ := json.Marshal(text) // a string always marshals
+	return quoted
+}
+
+func (s Speech) delta(n int, text []byte) Piece {
 	pause := s.Pace
 	if n == 1 {
 		pause = s.TTFT
@@ -123,11 +129,19 @@ func (s Speech) Last() Piece {
 // Done is the end of a stream.
 func Done() Piece { return Piece{Data: []byte("data: [DONE]\n\n")} }
 
-// Deltas are the role chunk and the first n tokens.
+// Deltas are the role chunk and the first n tokens. Tokens that come without
+// usage are alike and share their bytes.
 func (s Speech) Deltas(n int) []Piece {
-	p := []Piece{s.Role()}
+	p := append(make([]Piece, 0, n+4), s.Role())
+	text := quote(s.Text)
 	for i := range n {
-		p = append(p, s.Delta(i+1))
+		if i > 0 && !s.Ask.StreamOptions.Continuous {
+			same := p[1]
+			same.Pause = s.Pace
+			p = append(p, same)
+			continue
+		}
+		p = append(p, s.delta(i+1, text))
 	}
 	return p
 }
@@ -143,9 +157,8 @@ func (s Speech) Whole() []byte {
 	for range s.Tokens {
 		text = append(text, s.Text...)
 	}
-	quoted, _ := json.Marshal(string(text)) // a string always marshals
 	return fmt.Appendf(nil, `{"id":%q,"object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"length"}],"usage":%s}`,
-		s.ID, s.Ask.Model, quoted, s.Usage(s.Tokens))
+		s.ID, s.Ask.Model, quote(string(text)), s.Usage(s.Tokens))
 }
 
 // Stream is the head of a stream with these pieces.

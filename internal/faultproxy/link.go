@@ -1,6 +1,7 @@
 package faultproxy
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"sync"
@@ -63,12 +64,12 @@ func closeAs(conn *net.TCPConn, how How) {
 
 func (l *link) read(src *net.TCPConn, chunks chan<- chunk) {
 	defer close(chunks)
+	buf := make([]byte, chunkSize)
 	for {
-		buf := make([]byte, chunkSize)
 		n, err := src.Read(buf)
 		if n > 0 {
 			select {
-			case chunks <- chunk{buf[:n], time.Now()}:
+			case chunks <- chunk{bytes.Clone(buf[:n]), time.Now()}:
 			case <-l.done:
 				return
 			}
