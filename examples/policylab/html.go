@@ -2,8 +2,10 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -38,6 +40,22 @@ type mapPair struct {
 	Policy string
 	KV     template.HTML
 	Queue  template.HTML
+}
+
+// checkPage finds out before the runs whether writePage can write to path. It
+// leaves what is there, and leaves nothing where nothing is.
+func checkPage(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return errors.Join(f.Close(), os.Remove(path))
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if f, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // writePage writes the comparison as one page that needs nothing else.

@@ -95,6 +95,39 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// Whether the page can be written is known before anything is simulated, and
+// finding out changes nothing.
+func TestPageIsCheckedAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	kept, fresh := filepath.Join(dir, "kept.html"), filepath.Join(dir, "fresh.html")
+	if err := os.WriteFile(kept, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ path, want string }{
+		{filepath.Join(dir, "nowhere", "page.html"), "-html: open " + filepath.Join(dir, "nowhere", "page.html") + ": no such file or directory"},
+		{dir, "-html: open " + dir + ": is a directory"},
+		{kept, "context canceled"},
+		{fresh, "context canceled"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		var progress bytes.Buffer
+		err := run(ctx, []string{"-workload", shape, "-html", tc.path}, io.Discard, &progress)
+		if err == nil || err.Error() != tc.want {
+			t.Errorf("-html %s: %v, want %s", tc.path, err, tc.want)
+		}
+		if begun := progress.Len() > 0; begun != (tc.want == "context canceled") {
+			t.Errorf("-html %s: progress =\n%s", tc.path, progress.String())
+		}
+	}
+	if b, err := os.ReadFile(kept); err != nil || string(b) != "before" {
+		t.Errorf("the page from before holds %q, %v", b, err)
+	}
+	if _, err := os.Lstat(fresh); !os.IsNotExist(err) {
+		t.Errorf("a page is left where none was: %v", err)
+	}
+}
+
 func TestTraceFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	rows := "t_s,tenant,input_tokens,output_tokens\n" + strings.Repeat("0.5,a,100,5\n", 20) + "0.6,a,0,5\n0.7,a,999999,5\n"

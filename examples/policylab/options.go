@@ -124,6 +124,11 @@ func (o *options) check() error {
 	if !(o.headroom >= 0 && o.headroom < 1) {
 		errs = append(errs, fmt.Errorf("-headroom is %v, want a share below 1", o.headroom))
 	}
+	if o.html != "" {
+		if err := checkPage(o.html); err != nil {
+			errs = append(errs, fmt.Errorf("-html: %w", err))
+		}
+	}
 	return errors.Join(errs...)
 }
 
