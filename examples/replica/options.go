@@ -124,7 +124,7 @@ func (o *options) config() (sim.Config, error) {
 	}
 	m, err := tokenize.Load(os.DirFS(o.tokenizer))
 	if err != nil {
-		return c, fmt.Errorf("-tokenizer: %w", err)
+		return c, fmt.Errorf("-tokenizer: cannot load the folder %q: %w", o.tokenizer, err)
 	}
 	c.Tokenize = func(dst []uint32, text string) []uint32 {
 		ids, err := m.Tokenizer().Append(dst, text)

@@ -130,6 +130,16 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
+// An error tells where files were looked for.
+func TestNamesTheFolder(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "absent")
+	err := run(t.Context(), []string{"-tokenizer", absent}, io.Discard)
+	want := `-tokenizer: cannot load the folder "` + absent + `": tokenize: open tokenizer.json: no such file or directory`
+	if err == nil || err.Error() != want {
+		t.Errorf("run = %v, want %s", err, want)
+	}
+}
+
 // What runs at SIGTERM may finish within the time-out, and is aborted without.
 func TestShutdown(t *testing.T) {
 	for timeout, want := range map[string]string{"30s": `"finish_reason":"length"`, "0s": `"finish_reason":"abort"`} {

@@ -19,7 +19,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 
@@ -79,9 +78,12 @@ func parse(args []string, usage io.Writer) (settings, error) {
 }
 
 func (s *settings) load() (*tokenize.Model, error) {
-	var folder fs.FS = demo.Files
-	if s.model != "" {
-		folder = os.DirFS(s.model)
+	if s.model == "" {
+		return tokenize.Load(demo.Files)
 	}
-	return tokenize.Load(folder)
+	m, err := tokenize.Load(os.DirFS(s.model))
+	if err != nil {
+		return nil, fmt.Errorf("-model: cannot load the folder %q: %w", s.model, err)
+	}
+	return m, nil
 }

@@ -88,6 +88,16 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
+// TestNamesTheFolder: an error tells where files were looked for.
+func TestNamesTheFolder(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "absent")
+	err := run([]string{"-model", absent}, strings.NewReader(""), &strings.Builder{}, os.Stderr)
+	want := `-model: cannot load the folder "` + absent + `": tokenize: open tokenizer.json: no such file or directory`
+	if err == nil || err.Error() != want {
+		t.Errorf("run = %v, want %s", err, want)
+	}
+}
+
 func TestRunWithoutModelUsesTheDemo(t *testing.T) {
 	if got := output1(t, `{"id": 1, "text": "the server"}`, "-count"); got != `{"id":1,"n":2}`+"\n" {
 		t.Errorf("output = %s", got)
