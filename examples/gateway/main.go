@@ -36,23 +36,12 @@ func run(args []string) error {
 	if len(args) > 0 && args[0] == "keygen" {
 		return keygen(args[1:], os.Stdout)
 	}
-	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
-	addr := flags.String("addr", "", "address to listen on (default: the configuration's, else 127.0.0.1:8080)")
-	path := flags.String("config", "", "configuration file; without one, an embedded simulated fleet")
-	check := flags.Bool("check", false, "check the configuration and exit")
-	without := flags.Bool("without-replicas", false, "start even if a pool has no replica that answers")
-	verbose := flags.Bool("v", false, "log at debug level")
-	if err := flags.Parse(args); err != nil {
-		return flag.ErrHelp // what is wrong is printed already
-	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q; the only command is keygen", flags.Arg(0))
-	}
-	if *check && *path == "" {
-		return errors.New("-check needs -config")
+	o, err := parse(args, os.Stderr)
+	if err != nil {
+		return err
 	}
 	level := slog.LevelInfo
-	if *verbose {
+	if o.verbose {
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
@@ -62,9 +51,9 @@ func run(args []string) error {
 	defer signal.Stop(stop)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if *path == "" {
+	if o.path == "" {
 		signal.Notify(stop, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
-		return runDemo(ctx, cmp.Or(*addr, defaultListen), logger, stop)
+		return runDemo(ctx, cmp.Or(o.addr, defaultListen), logger, stop)
 	}
-	return runConfig(ctx, options{path: *path, addr: *addr, check: *check, without: *without}, logger, stop)
+	return runConfig(ctx, o, logger, stop)
 }

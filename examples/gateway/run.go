@@ -52,12 +52,6 @@ func load(path, addr string) (*config, parts, error) {
 	return c, p, m.err()
 }
 
-// options are the command line of a configured gateway.
-type options struct {
-	path, addr     string
-	check, without bool
-}
-
 // runConfig serves what a configuration file describes.
 func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan os.Signal) error {
 	hup := make(chan os.Signal, 1) // one that comes during the start is for after it
