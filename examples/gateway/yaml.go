@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // node is a YAML value with the line it stands on: a scalar, a list or a map.
@@ -49,7 +51,7 @@ func parseYAML(data []byte) (*node, error) {
 	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // decode reports those with the rest
 	if err != nil {
-		return nil, syntaxError(err)
+		return nil, syntaxError(err, data)
 	}
 	if len(f.Docs) > 1 {
 		return nil, fmt.Errorf("expected one YAML document, found %d", len(f.Docs))
@@ -62,13 +64,22 @@ func parseYAML(data []byte) (*node, error) {
 
 var located = regexp.MustCompile(`^\[(\d+):\d+\] (.*)`)
 
+// bracketed finds addresses that YAML takes for lists or keys.
+var bracketed = regexp.MustCompile(`\[[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\]|[\[{,]\s*:\d`)
+
 // syntaxError cuts the parser's error, a picture of many lines, to one.
-func syntaxError(err error) error {
+func syntaxError(err error, data []byte) error {
 	first, _, _ := strings.Cut(err.Error(), "\n")
-	if m := located.FindStringSubmatch(first); m != nil {
-		return fmt.Errorf("line %s: %s", m[1], m[2])
+	m := located.FindStringSubmatch(first)
+	if m == nil {
+		return errors.New(first)
 	}
-	return errors.New(first)
+	hint := ""
+	lines := bytes.Split(data, []byte("\n"))
+	if n, err := strconv.Atoi(m[1]); err == nil && 0 < n && n <= len(lines) && bracketed.Match(lines[n-1]) {
+		hint = `; an address with brackets, or without a host, needs quotes, such as "[::1]:8080"`
+	}
+	return fmt.Errorf("line %s: %s%s", m[1], m[2], hint)
 }
 
 func lineOf(n ast.Node) int {
@@ -98,6 +109,10 @@ func convert(n ast.Node) (*node, error) {
 	case *ast.SequenceNode:
 		out.kind = list
 		for _, item := range v.Values {
+			if text, ok := oneWord(item); ok && v.IsFlowStyle {
+				out.list = append(out.list, &node{line: lineOf(item), kind: scalar, text: text})
+				continue
+			}
 			c, err := convert(item)
 			if err != nil {
 				return nil, err
@@ -114,6 +129,33 @@ func convert(n ast.Node) (*node, error) {
 		return nil, fmt.Errorf("line %d: %s is not supported; write the value out", out.line, n.Type())
 	}
 	return out, nil
+}
+
+// oneWord returns the text of an item such as host:80 of a list in braces,
+// which the parser takes for a map. By the YAML specification a colon that no
+// space follows is part of the word.
+func oneWord(item ast.Node) (text string, ok bool) {
+	if m, is := item.(*ast.MappingNode); is && !m.IsFlowStyle && len(m.Values) == 1 {
+		item = m.Values[0]
+	}
+	pair, is := item.(*ast.MappingValueNode)
+	if !is {
+		return "", false
+	}
+	key, colon, value := pair.Key.GetToken(), pair.Start, pair.Value.GetToken()
+	if !plain(pair.Key) || !plain(pair.Value) || value.Position.Offset != colon.Position.Offset+1 {
+		return "", false
+	}
+	return key.Value + ":" + value.Value, true
+}
+
+// plain reports whether n is a word without quotes.
+func plain(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.StringNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Indicator == token.NotIndicator
+	}
+	return false
 }
 
 func (n *node) addField(pair *ast.MappingValueNode) error {
