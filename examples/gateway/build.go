@@ -20,11 +20,11 @@ import (
 type parts struct {
 	config    expediter.Config
 	pools     []*registry.Pool
-	upstreams []upstream     // of each pool
-	lines     map[string]int // of each field
+	upstreams []upstream // of each pool
 	keys      []tenant.Key
 	keyConf   tenant.Config
 	names     metrics.Names
+	file      *mistakes      // that it was read from
 	router    *router.Router // nil: the default rule
 }
 

@@ -22,6 +22,10 @@ var (
 func (d *decoder) value(path string, n *node, v reflect.Value) {
 	d.lines[path] = n.line
 	if n.kind == null {
+		if v.Kind() == reflect.Bool {
+			d.wrong(path, "expected true or false, found nothing")
+		}
+		d.blank(path, n, v)
 		return // as if the field were absent
 	}
 	if s, ok := v.Addr().Interface().(short); ok && n.kind == scalar {
@@ -46,9 +50,11 @@ func (d *decoder) value(path string, n *node, v reflect.Value) {
 		for i, item := range n.list {
 			d.value(fmt.Sprintf("%s[%d]", path, i), item, v.Index(i))
 		}
+		d.blank(path, n, v)
 	default:
 		if d.want(path, n, scalar) {
 			d.scalar(path, n, v)
+			d.blank(path, n, v)
 		}
 	}
 }

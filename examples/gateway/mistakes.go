@@ -19,6 +19,7 @@ type mistakes struct {
 	lines  map[string]int  // of each field, by its path
 	unread map[string]bool // paths whose value is not of the right kind
 	words  map[string]bool // paths of maps that are written as one word
+	blanks []blank         // of the values that could be read
 	list   []mistake
 }
 
@@ -31,6 +32,9 @@ type mistake struct {
 func newMistakes(file string) *mistakes {
 	return &mistakes{file: file, lines: make(map[string]int), unread: make(map[string]bool), words: make(map[string]bool)}
 }
+
+// remarks returns an empty list for the same file.
+func (m *mistakes) remarks() *mistakes { return &mistakes{file: m.file, lines: m.lines} }
 
 // add adds one mistake. What follows from a value that could not be read is
 // left out: the value itself is in the list already.
@@ -119,12 +123,18 @@ func (m *mistakes) err() error {
 	if len(m.list) == 0 {
 		return nil
 	}
+	return errors.New(strings.Join(m.report(""), "\n"))
+}
+
+// report returns a line for each entry, in the order of the file. What kind
+// of entry they are goes before the field.
+func (m *mistakes) report(kind string) []string {
 	slices.SortStableFunc(m.list, func(a, b mistake) int { return a.line - b.line })
 	out := make([]string, len(m.list))
 	for i, x := range m.list {
-		out[i] = fmt.Sprintf("%s:%d: %s: %s", m.file, x.line, x.path, x.want)
+		out[i] = fmt.Sprintf("%s:%d: %s%s: %s", m.file, x.line, kind, x.path, x.want)
 	}
-	return errors.New(strings.Join(out, "\n"))
+	return out
 }
 
 var (

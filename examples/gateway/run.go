@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -48,7 +47,7 @@ func load(path, addr string) (*config, parts, error) {
 	}
 	c.Listen = cmp.Or(addr, c.Listen, defaultListen)
 	p := build(c, m)
-	p.lines = m.lines
+	p.file = m
 	return c, p, m.err()
 }
 
@@ -61,19 +60,10 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 	if err != nil {
 		return err
 	}
-	dates := newMistakes(o.path)
-	dates.lines = p.lines
-	checkDates(c, time.Now(), dates)
 	if o.check {
-		if err := dates.err(); err != nil {
-			return err
-		}
-		fmt.Printf("%s: %s, %s, %s: good\n", o.path, plural(len(c.Pools), "pool"), plural(len(c.Models), "model"), plural(len(c.Tenants), "tenant"))
-		return nil
+		return check(c, p.file, time.Now(), os.Stdout)
 	}
-	for _, d := range dates.list {
-		logger.Warn("a certificate is not valid", "field", d.path, "error", d.want)
-	}
+	warn(c, p.file, time.Now(), logger)
 	l, err := listen(c.Listen)
 	if err != nil {
 		return err
@@ -109,13 +99,6 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		s.public.TLSConfig = g.tls.config(c.TLS)
 	}
 	return s.run(l, adminListener, stop)
-}
-
-func plural(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // newAdmin serves what only operators should reach.
@@ -210,6 +193,7 @@ func (g *gateway) reload() error {
 	if err != nil {
 		return err
 	}
+	warn(c, p.file, time.Now(), g.logger)
 	for _, field := range waiting(g.began, c) {
 		g.logger.Warn("a change waits for a restart", "field", field)
 	}
