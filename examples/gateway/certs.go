@@ -90,6 +90,14 @@ func tlsField(section string, err error) string {
 
 // checkTLS finds files that cannot be used, in every part of the file.
 func checkTLS(c *config, m *mistakes) {
+	if m.lines["tls"] > 0 && c.TLS == (tlsConfig{}) {
+		m.add("tls", "names no file; expected cert and key, or no such line for clients without TLS")
+	}
+	for i := range c.Pools {
+		if at := fmt.Sprintf("pools[%d].tls", i); m.lines[at] > 0 && c.Pools[i].TLS == (upstreamTLS{}) {
+			m.add(at, "says nothing; expected one of %s, or no such line for the system's authorities", strings.Join(fieldNames(&c.Pools[i].TLS), ", "))
+		}
+	}
 	for _, s := range c.tlsSections() {
 		if _, ok := tlsVersions[s.minVersion]; !ok {
 			m.add(s.path+".min_version", "expected %s, got %q", strings.Join(slices.Sorted(maps.Keys(tlsVersions))[1:], " or "), s.minVersion)
