@@ -177,13 +177,13 @@ func TestKeygen(t *testing.T) {
 	if len(fields) < 4 || fields[0] != "key:" || fields[2] != "digest:" || tenant.Digest(fields[1], nil) != fields[3] {
 		t.Errorf("output = %s", out.String())
 	}
-	t.Setenv("TEST_PEPPER", "salt and pepper")
+	t.Setenv("TEST_PEPPER", "sixteen bytes ok")
 	out.Reset()
 	if err := keygen([]string{"-pepper-env", "TEST_PEPPER"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	fields = strings.Fields(out.String())
-	if tenant.Digest(fields[1], []byte("salt and pepper")) != fields[3] {
+	if tenant.Digest(fields[1], []byte("sixteen bytes ok")) != fields[3] {
 		t.Errorf("output = %s", out.String())
 	}
 	if err := keygen([]string{"-pepper-env", "NOT_SET_ANYWHERE"}, &out); err == nil {

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/expediterhq/expediter/tenant"
 )
@@ -24,11 +23,11 @@ func keygen(args []string, out io.Writer) error {
 		return err
 	}
 	if *pepperEnv != "" {
-		pepper := os.Getenv(*pepperEnv)
-		if pepper == "" {
-			return fmt.Errorf("the environment variable %s is not set", *pepperEnv)
+		pepper, err := readPepper(*pepperEnv)
+		if err != nil {
+			return err
 		}
-		digest = tenant.Digest(key, []byte(pepper))
+		digest = tenant.Digest(key, pepper)
 	}
 	_, err = fmt.Fprintf(out, "key:    %s\ndigest: %s\n\nGive the key to its owner; it is not stored anywhere.\nPut the digest into the configuration, under the tenant's keys.\n", key, digest)
 	return err

@@ -14,7 +14,12 @@ import (
 )
 
 func (p *parts) addTenants(c *config, m *mistakes) {
-	p.keyConf.Pepper = []byte(fromEnv("pepper_env", c.PepperEnv, m))
+	if c.PepperEnv != "" {
+		var err error
+		if p.keyConf.Pepper, err = readPepper(c.PepperEnv); err != nil {
+			m.add("pepper_env", "%v", err)
+		}
+	}
 	models := make([]string, len(c.Models))
 	for i, mc := range c.Models {
 		models[i] = mc.Name
