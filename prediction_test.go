@@ -1,8 +1,10 @@
 package expediter_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -236,6 +238,51 @@ func TestPredictionWithPromptLogprobs(t *testing.T) {
 				t.Errorf("request %d: predicted %d, cached %d, want some: %t", i, rec.Predicted, rec.Cached, c.hit)
 			}
 		}
+	})
+}
+
+// TestPredictionUnsaid: an engine that does not say what it found cached, as
+// most do not, and answers that end before it could, are no contradiction.
+func TestPredictionUnsaid(t *testing.T) {
+	t.Run("by the engine", func(t *testing.T) {
+		o := tokenized(option{replicas: 3, sim: func(s *sim.Config) { s.HideCachedTokens = true }})
+		inMemory(t, o, func(t *testing.T, h *house) {
+			time.Sleep(2 * time.Second)
+			dialogs := make([]dialog, 6)
+			for i := range dialogs {
+				dialogs[i] = dialog{model: "gpt-fast", messages: []message{{"system", fmt.Sprint(i, handbook)}}}
+			}
+			last := make([]expediter.Record, len(dialogs))
+			for turn := range 4 {
+				for i := range dialogs {
+					rec := dialogs[i].say(h, "And two soups more.")
+					if turn > 0 && (rec.Replica != last[i].Replica || rec.Predicted < last[i].Input/16*16 || rec.Cached != 0) {
+						t.Errorf("turn %d of dialog %d: on %s after %s, predicted %d of %d tokens, cached %d", turn, i, rec.Replica, last[i].Replica, rec.Predicted, rec.Input, rec.Cached)
+					}
+					last[i] = rec
+				}
+			}
+		})
+	})
+	t.Run("before the end", func(t *testing.T) {
+		inMemory(t, tokenized(option{}), func(t *testing.T, h *house) {
+			time.Sleep(2 * time.Second)
+			d := dialog{model: "gpt-fast"}
+			first := d.say(h, handbook)
+			for i := range 5 {
+				ctx, leave := context.WithCancel(t.Context())
+				resp := h.post(ctx, "/v1/chat/completions", fmt.Sprintf(`{"model":"gpt-fast","stream":true,"max_tokens":900,"messages":[{"role":"user","content":%q}]}`, "Now. "+handbook))
+				_, err := io.ReadFull(resp.Body, make([]byte, 500))
+				must(t, err)
+				leave()
+				if rec := h.records.wait(t, i+2)[i+1]; rec.Status != expediter.StatusCancelled || i > 0 && rec.Predicted == 0 || rec.Output == 0 {
+					t.Fatalf("stream %d: %+v, want one that was cut off, with a prediction", i, rec)
+				}
+			}
+			if rec := d.say(h, "And two soups more."); rec.Predicted != rec.Cached || rec.Cached < first.Input/16*16 {
+				t.Errorf("predicted %d, cached %d, want %d or more", rec.Predicted, rec.Cached, first.Input/16*16)
+			}
+		})
 	})
 }
 

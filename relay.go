@@ -79,6 +79,7 @@ func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 		a.usage.prompt = max(a.usage.prompt, c.Usage.Prompt)
 		a.usage.output = max(a.usage.output, c.Usage.Completion)
 		a.usage.cached = max(a.usage.cached, c.Usage.Cached)
+		a.usage.detailed = a.usage.detailed || c.Usage.Detailed
 		a.usage.known = a.usage.known || c.Usage.Prompt > 0
 	}
 	if c.Content || c.ToolCall {

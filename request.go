@@ -73,6 +73,7 @@ type request struct {
 type usage struct {
 	prompt, output, cached int
 	known                  bool // from the engine
+	detailed               bool // which also said what was cached
 	events                 int  // events with content, the count of last resort
 }
 

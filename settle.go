@@ -95,14 +95,20 @@ func (q *request) learn() {
 		return
 	}
 	size := q.pool.replicas.BlockSize()
-	if o, ok := q.pool.Prefix.(cacheObserver); ok {
-		o.Observe(q.replica.Slot(), q.rec.Predicted/size, q.usage.cached/size)
+	cached := -1
+	if q.usage.detailed {
+		cached = q.usage.cached / size
+	}
+	// An answer that was cut off ended before the engine could say it.
+	if o, ok := q.pool.Prefix.(cacheObserver); ok && (q.usage.detailed || q.rec.Status == StatusOK) {
+		o.Observe(q.replica.Slot(), q.rec.Predicted/size, cached)
 	}
 	q.pool.slots.fit(q.pool.Prefix, q.replica, size)
 }
 
 // cacheObserver is a PrefixMap that learns from what the engine reports: of
-// the blocks that a slot was believed to hold, it held so many.
+// the blocks that a slot was believed to hold, it held so many; -1 if it did
+// not say.
 type cacheObserver interface {
 	Observe(slot, predicted, cached int)
 }

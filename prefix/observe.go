@@ -3,7 +3,9 @@ package prefix
 // Observe compares a belief with what the engine did: when a request was
 // sent the slot was believed to hold its first predicted blocks, and the
 // engine then found cached of them. A contradiction is an answer below half
-// of what was predicted.
+// of what was predicted. A negative cached is an answer that does not say it:
+// many engines never do, and nothing is learned; from one that has said it
+// before it means none.
 //
 // The third contradiction in a row withdraws everything that was not added
 // since the first: the cache was cleared. A smaller shortfall means that the
@@ -19,6 +21,10 @@ func (t *Table) Observe(slot, predicted, cached int) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.says = s.says || cached >= 0
+	if !s.says {
+		return
+	}
 	switch {
 	case 2*cached < predicted:
 		t.doubtLocked(s)

@@ -60,6 +60,7 @@ type slot struct {
 	stamp  uint32
 	strike uint32 // stamp at the first contradiction of a row
 	doubts int    // contradictions in a row
+	says   bool   // the engine says what it found cached
 }
 
 // Worst-case bytes per block held by one slot: its node, its place in the
@@ -202,7 +203,7 @@ func (t *Table) Forget(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.trimLocked(s, 0)
-	s.doubts = 0
+	s.doubts, s.says = 0, false
 	s.limit = s.share
 }
 

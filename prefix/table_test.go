@@ -261,6 +261,31 @@ func TestObserve(t *testing.T) {
 			t.Errorf("%d blocks are left, want 100", got)
 		}
 	})
+	t.Run("engines that do not say what was cached", func(t *testing.T) {
+		tb, c := newTable()
+		for range 10 {
+			tb.Observe(0, 100, -1)
+		}
+		if got := held(tb, c); got != 100 {
+			t.Errorf("%d blocks are left, want 100", got)
+		}
+		tb.Observe(0, 100, 99)
+		for range 3 { // it has said it before, and now says nothing of none
+			tb.Observe(0, 100, -1)
+		}
+		if got := held(tb, c); got != 0 {
+			t.Errorf("%d blocks are left after three answers without any, want 0", got)
+		}
+		tb.Add(0, c)
+		tb.Forget(0) // another engine now
+		tb.Add(0, c)
+		for range 10 {
+			tb.Observe(0, 100, -1)
+		}
+		if got := held(tb, c); got != 100 {
+			t.Errorf("%d blocks are left of an engine that has not said it yet, want 100", got)
+		}
+	})
 	t.Run("shortfalls shrink the bound and agreement restores it", func(t *testing.T) {
 		tb, _ := newTable()
 		full := prefixtest.Chain(5, 1000)

@@ -67,6 +67,7 @@ type Chunk struct {
 // zero and MaxCount.
 type Usage struct {
 	Present                    bool // there is a usage object
+	Detailed                   bool // it says how many prompt tokens were cached
 	Prompt, Completion, Cached int
 }
 

@@ -227,7 +227,7 @@ func (p *chunkParser) usage() {
 		case "prompt_tokens_details":
 			p.twice = p.twice || details
 			details = true
-			u.Cached = p.cached()
+			u.Cached, u.Detailed = p.cached()
 		default:
 			var other bool
 			p.countHole(holeOther, &other)
@@ -236,13 +236,13 @@ func (p *chunkParser) usage() {
 	p.c.Usage = u
 }
 
-func (p *chunkParser) cached() int {
+// cached reads the details of the prompt: how many tokens were found in the
+// cache, and whether they say so.
+func (p *chunkParser) cached() (n int, seen bool) {
 	if p.peek() != '{' {
 		p.skip()
-		return 0
+		return 0, false
 	}
-	n := 0
-	var seen bool
 	for ok := p.open(); ok; ok = p.more() {
 		if string(p.key()) == "cached_tokens" {
 			n = p.countHole(holeCached, &seen)
@@ -250,7 +250,7 @@ func (p *chunkParser) cached() int {
 			p.skip()
 		}
 	}
-	return n
+	return n, seen
 }
 
 // countHole reads a count, which may be another in the next chunk.

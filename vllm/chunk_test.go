@@ -36,15 +36,19 @@ var chunkTests = []chunkTest{
 	{"finish with text", head + `"choices":[{"index":2,"delta":{"content":"lo"},"finish_reason":"stop","stop_reason":null}]}`,
 		vllm.Chunk{Choices: 1, Content: true, FinishReason: []byte("stop"), Finished: []vllm.Finish{{Index: 2, Reason: []byte("stop")}}}},
 	{"usage", head + `"choices":[],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1536}}}`,
-		vllm.Chunk{Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2, Cached: 1536}}},
+		vllm.Chunk{Usage: vllm.Usage{Present: true, Detailed: true, Prompt: 1800, Completion: 2, Cached: 1536}}},
 	{"usage first", `{"usage":{"prompt_tokens":5,"completion_tokens":2},"id":"chatcmpl-r1","model":"acme-8b","choices":[]}`,
 		vllm.Chunk{Usage: vllm.Usage{Present: true, Prompt: 5, Completion: 2}}},
 	{"completion", head + `"choices":[{"index":0,"text":" a","logprobs":null,"finish_reason":"length","stop_reason":null}]}`,
 		vllm.Chunk{Choices: 1, Content: true, FinishReason: []byte("length"), Finished: []vllm.Finish{{Reason: []byte("length")}}}},
 	{"running usage", head + `"choices":[{"index":0,"delta":{"content":"Hel"},"finish_reason":null}],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2}}`,
 		vllm.Chunk{Choices: 1, Content: true, Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2}}},
+	{"nothing cached", head + `"choices":[],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":0}}}`,
+		vllm.Chunk{Usage: vllm.Usage{Present: true, Detailed: true, Prompt: 1800, Completion: 2}}},
+	{"no word of the cache", head + `"choices":[],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2,"prompt_tokens_details":null}}`,
+		vllm.Chunk{Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2}}},
 	{"running usage first", `{"usage":{"completion_tokens":2,"prompt_tokens":1800,"prompt_tokens_details":{"cached_tokens":16}},"model":"acme-8b","choices":[{"text":"Hel"}],"id":"chatcmpl-r1"}`,
-		vllm.Chunk{Choices: 1, Content: true, Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2, Cached: 16}}},
+		vllm.Chunk{Choices: 1, Content: true, Usage: vllm.Usage{Present: true, Detailed: true, Prompt: 1800, Completion: 2, Cached: 16}}},
 	{"whole answer", head + `"choices":[{"index":0,"message":{"role":"assistant","content":"Hi","tool_calls":[]},"finish_reason":"stop"},` +
 		`{"index":1,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"x"}]},"finish_reason":"tool_calls"}],` +
 		`"usage":{"prompt_tokens":3,"completion_tokens":9}}`,
@@ -311,7 +315,7 @@ func TestChunkErrors(t *testing.T) {
 }
 
 func TestChunkFirstToken(t *testing.T) {
-	want := map[string]bool{"role": false, "usage": false, "usage first": false}
+	want := map[string]bool{"role": false, "usage": false, "usage first": false, "nothing cached": false, "no word of the cache": false}
 	for _, tt := range chunkTests {
 		var c vllm.Chunk
 		if err := c.Parse([]byte(tt.data)); err != nil {
