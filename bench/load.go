@@ -195,16 +195,17 @@ func (r *run) result(p plan) result {
 	perDense := ms(r.used[1]) / float64(r.dense.n)
 	res.CPUPerEvent = 1000 * (perDense - res.CPUPerRequest) / float64(4*p.events)
 	if p.streams > 0 {
-		res.Open, res.KBPerStream = openStreams(r.addr, r.pid(), p)
+		res.Open, res.KBPerStream = openStreams(r.addr, r.proc, p)
 	}
 	return res
 }
 
 // openStreams holds many streams open at once, each begun with a prompt as
 // those of the load and having had its first event, and returns how many there
-// were and the memory each adds. The same prompts were sent before, so that
-// caches of what was seen are as full before as after.
-func openStreams(addr string, pid int, p plan) (open int, kb float64) {
+// were and the memory each adds. All prompts are one, and it was sent before:
+// what is remembered of prompts has a bound of its own, and is not what a stream
+// takes.
+func openStreams(addr string, proc *process, p plan) (open int, kb float64) {
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -214,7 +215,7 @@ func openStreams(addr string, pid int, p plan) (open int, kb float64) {
 	for worker := range 8 {
 		wg.Go(func() {
 			for i := worker; i < p.streams; i += 8 {
-				if resp, err := post(ctx, client, addr, body(i, 1, 0, text)); err == nil {
+				if resp, err := post(ctx, client, addr, body(0, 1, 0, text)); err == nil {
 					io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 				}
@@ -222,9 +223,9 @@ func openStreams(addr string, pid int, p plan) (open int, kb float64) {
 		})
 	}
 	wg.Wait()
-	before := rss(pid)
-	for i := range p.streams {
-		resp, err := post(ctx, client, addr, body(i, 1000, time.Second, text))
+	before, err := proc.memory()
+	for range p.streams {
+		resp, err := post(ctx, client, addr, body(0, 1000, time.Second, text))
 		if err != nil {
 			continue
 		}
@@ -236,9 +237,13 @@ func openStreams(addr string, pid int, p plan) (open int, kb float64) {
 			resp.Body.Close()
 		})
 	}
-	after := rss(pid)
+	after, failed := proc.memory()
 	cancel()
 	wg.Wait()
+	if err = errors.Join(err, failed); err != nil {
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		return 0, 0
+	}
 	return open, float64(after-before) / 1024 / float64(max(open, 1))
 }
 
@@ -259,11 +264,11 @@ func cpu(pid int) time.Duration {
 }
 
 // rss returns a process's resident memory in bytes.
-func rss(pid int) int64 {
+func rss(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	pages, _ := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
-	return pages * int64(os.Getpagesize())
+	pages, err := strconv.ParseInt(strings.Fields(string(data))[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
 }

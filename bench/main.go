@@ -76,7 +76,7 @@ type result struct {
 	CPUPerRequest float64   // ms, whole request with its events
 	CPUPerEvent   float64   // µs, from the difference of two loads
 	Open          int       // streams held open at once
-	KBPerStream   float64   // memory per open stream
+	KBPerStream   float64   // resident memory per open stream, without garbage
 }
 
 func measureAll(p plan, only string, asJSON bool) error {

@@ -11,9 +11,12 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/expediterhq/expediter"
@@ -37,11 +40,37 @@ var roles = map[string]func(args []string) error{
 type process struct {
 	cmd  *exec.Cmd
 	line string
+	out  *bufio.Reader // of a child that announces itself
 }
 
 func (p *process) stop() {
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
+}
+
+// memory returns what the process holds resident, in bytes. A program of ours
+// first collects its garbage: how much of it there is depends on when it did so
+// last, which differs by more than all streams need.
+func (p *process) memory() (int64, error) {
+	if p.out != nil {
+		if err := p.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+			return 0, err
+		}
+		if _, err := p.out.ReadString('\n'); err != nil {
+			return 0, err
+		}
+	}
+	return rss(p.cmd.Process.Pid)
+}
+
+// collect collects garbage at each SIGUSR1, gives free memory back and says so.
+func collect() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	for range asked {
+		debug.FreeOSMemory()
+		fmt.Println("collected")
+	}
 }
 
 // spawn starts a child. If it announces itself, its first line is read.
@@ -58,8 +87,10 @@ func spawn(announces bool, name string, args ...string) (*process, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	return &process{cmd, strings.TrimSpace(line)}, err
+	p := &process{cmd: cmd, out: bufio.NewReader(out)}
+	p.line, err = p.out.ReadString('\n')
+	p.line = strings.TrimSpace(p.line)
+	return p, err
 }
 
 func startReplicas() (*process, error) {
@@ -160,6 +191,7 @@ func announceAndServe(h http.Handler, streams bool) error {
 	if err != nil {
 		return err
 	}
+	go collect()
 	fmt.Println(l.Addr())
 	if !streams {
 		return http.Serve(l, h)
