@@ -41,9 +41,16 @@ func (e *engines) lost(replica string, began time.Time, ask func() bool) bool {
 	if known {
 		<-q.done
 	} else {
-		e.answer(replica, q, ask())
+		e.find(replica, q, ask)
 	}
 	return q.gone && !began.After(q.at)
+}
+
+// find asks. Others wait for the answer, so there is one even if ask panics.
+func (e *engines) find(replica string, q *question, ask func() bool) {
+	gone := false
+	defer func() { e.answer(replica, q, gone) }()
+	gone = ask()
 }
 
 func (e *engines) answer(replica string, q *question, gone bool) {
@@ -61,15 +68,15 @@ func (e *engines) answer(replica string, q *question, gone bool) {
 	}
 }
 
-// engineGone asks whether a replica's engine is gone: /health says so with a 503,
-// or nobody answers any more.
+// engineGone asks whether a replica's engine is gone: /health says so with a 503
+// without a body, or nobody answers any more.
 func engineGone(ctx context.Context, p *pool, r *registry.Replica) bool {
 	question, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()
 	err := vllm.Health(question, vllm.NewClient(p.Transport, p.APIKey), r.URL())
 	var answer *vllm.StatusError
 	if err == nil || errors.As(err, &answer) {
-		return answer != nil && answer.Status == http.StatusServiceUnavailable
+		return answer != nil && answer.Status == http.StatusServiceUnavailable && answer.Empty
 	}
 	alive, known := alive(ctx, p, r)
 	return known && !alive && ctx.Err() == nil

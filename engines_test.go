@@ -44,6 +44,13 @@ func TestEnginesLost(t *testing.T) {
 		if !e.lost("a#2", after, ask(true)) || !e.lost("b#1", after, ask(true)) {
 			t.Error("another start, or another replica, is not one of its own")
 		}
+		func() {
+			defer func() { _ = recover() }()
+			e.lost("d#1", after, func() bool { panic("a transport of somebody else's") })
+		}()
+		if !e.lost("d#1", after, ask(true)) {
+			t.Error("a question that panicked was not asked again")
+		}
 		time.Sleep(poisonMemory + time.Second)
 		e.lost("b#1", time.Now(), ask(false))
 		if e.lost("c#1", time.Now(), ask(true)); len(e.asked) != 1 {

@@ -147,12 +147,13 @@ func TestLossesWithoutVerdict(t *testing.T) {
 // hollow is a front for replicas that answer a request with "poison" in it, and
 // all after it, with a 500. From then on their health is the status given, while
 // they go on reporting.
-func hollow(health int) func(int, http.Handler) http.Handler {
+func hollow(health int, body string) func(int, http.Handler) http.Handler {
 	return func(_ int, next http.Handler) http.Handler {
 		failed := new(atomic.Bool)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/health" && failed.Load() {
 				w.WriteHeader(health)
+				_, _ = io.WriteString(w, body)
 				return
 			}
 			if r.Method != http.MethodPost {
@@ -176,15 +177,18 @@ func hollow(health int) func(int, http.Handler) http.Handler {
 // is gone, and as any other failure if not.
 func TestEnginesLostBehindTheirServers(t *testing.T) {
 	for _, tt := range []struct {
-		health, attempts int
-		code             string
+		health   int
+		answer   string
+		attempts int
+		code     string
 	}{
-		{http.StatusServiceUnavailable, 2, "request_crashes_engine"},
-		{http.StatusOK, 3, "upstream_error"},
-		{http.StatusNotFound, 3, "upstream_error"}, // a proxy that lets /health not through
+		{http.StatusServiceUnavailable, "", 2, "request_crashes_engine"},
+		{http.StatusServiceUnavailable, `{"error":"The model is scaling."}`, 3, "upstream_error"},
+		{http.StatusOK, "", 3, "upstream_error"},
+		{http.StatusNotFound, "", 3, "upstream_error"}, // a proxy that lets /health not through
 	} {
-		t.Run(http.StatusText(tt.health), func(t *testing.T) {
-			inMemory(t, option{replicas: 4, front: hollow(tt.health)}, func(t *testing.T, h *house) {
+		t.Run(http.StatusText(tt.health)+tt.answer, func(t *testing.T) {
+			inMemory(t, option{replicas: 4, front: hollow(tt.health, tt.answer)}, func(t *testing.T, h *house) {
 				time.Sleep(3 * time.Second)
 				status, body := h.chat(chatBody(true, 5, "poison"))
 				if status != 502 || !strings.Contains(body, tt.code) {
