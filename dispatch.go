@@ -57,10 +57,12 @@ func (q *request) pick() (bool, error) {
 	p.slots.forgetChanged(p.Prefix, p.replicas)
 	replicas := p.replicas.Replicas()
 	q.overlap()
+	now := time.Now()
 	q.route = router.Request{
 		Adapter: q.model.Adapter, Prompt: q.size.input, Output: q.size.expected,
-		Sequences: q.size.sequences, Cached: q.held, Tried: q.tried,
-		BlockSize: p.replicas.BlockSize(), Now: time.Now(),
+		Sequences: q.size.sequences, Cached: q.held,
+		Tried:     p.lacks.without(q.tried, replicas, q.model.Adapter, now),
+		BlockSize: p.replicas.BlockSize(), Now: now,
 	}
 	if len(q.blocks) > 0 {
 		q.route.Key, q.route.Blocks = q.blocks[0], q.blocks
@@ -68,6 +70,10 @@ func (q *request) pick() (bool, error) {
 		q.route.Key = q.size.print
 	}
 	d, err := p.Router.Pick(&q.route, replicas)
+	if errors.Is(err, router.ErrNoReplica) && len(q.route.Tried) > len(q.tried) {
+		q.route.Tried = q.tried // none is left that may serve it: one of those may by now
+		d, err = p.Router.Pick(&q.route, replicas)
+	}
 	if errors.Is(err, router.ErrNoReplica) && q.onceMore(replicas) {
 		d, err = p.Router.Pick(&q.route, replicas)
 	}

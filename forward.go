@@ -234,7 +234,9 @@ func (q *request) again(err error) bool {
 		q.g.Logger.Debug("kept connection was closed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts)
 		return q.ctx.Err() == nil
 	}
-	if !f.missing {
+	if f.missing {
+		q.pool.lacks.note(q.replica, q.rec.Generation, q.model.Adapter, now)
+	} else {
 		q.replica.Failed(now)
 	}
 	q.failed = f

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,6 +163,52 @@ func TestMissingAdapter(t *testing.T) {
 			t.Errorf("%s is ejected: %v", r.reg.Name(), why)
 		}
 	}
+}
+
+// TestReplicaThatLacksTheModel: it is asked again from time to time, and not by
+// each request; once it serves the model it takes part.
+func TestReplicaThatLacksTheModel(t *testing.T) {
+	var lacking atomic.Bool
+	lacking.Store(true)
+	var asked atomic.Int32
+	front := func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if i != 0 || r.Method != http.MethodPost {
+				next.ServeHTTP(w, r)
+				return
+			}
+			asked.Add(1)
+			if !lacking.Load() {
+				next.ServeHTTP(w, r)
+				return
+			}
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, `{"error":{"message":"The model does not exist.","type":"NotFoundError","param":"model","code":404}}`)
+		})
+	}
+	inMemory(t, option{replicas: 3, front: front}, func(t *testing.T, h *house) {
+		time.Sleep(2 * time.Second)
+		ask := func(n int) (on0 int32) {
+			t.Helper()
+			before := asked.Load()
+			for i := range n {
+				if status, body := h.chat(chatBody(i%2 == 0, 5, fmt.Sprint("hi ", i))); status != http.StatusOK {
+					t.Fatalf("status %d, body %s", status, body)
+				}
+			}
+			return asked.Load() - before
+		}
+		for range 3 {
+			if n := ask(30); n != 1 {
+				t.Errorf("%d of 30 requests went to the replica that lacks the model, want 1", n)
+			}
+			time.Sleep(11 * time.Second)
+		}
+		lacking.Store(false)
+		if n := ask(30); n < 3 {
+			t.Errorf("%d of 30 requests went to the replica once it served the model", n)
+		}
+	})
 }
 
 // TestTenantShareOfBodies: one tenant cannot take all the memory for bodies,

@@ -18,13 +18,14 @@ type pool struct {
 	outputs  *admission.Outputs
 	own      *admission.Controller // the Admitter, where the Config brought none
 	slots    *slots                // who holds the slots of Prefix
-	tasks    *tasks                // what goes on in the background; nil until the pool is served
+	lacks    *lacks
+	tasks    *tasks // what goes on in the background; nil until the pool is served
 }
 
 // newPool fills in the parts that pc leaves out; from before, the same
 // pool's earlier form, it takes those that were made for it.
 func newPool(pc Pool, rp *registry.Pool, before *pool) (*pool, error) {
-	p := &pool{Pool: pc, replicas: rp, outputs: new(admission.Outputs), slots: new(slots)}
+	p := &pool{Pool: pc, replicas: rp, outputs: new(admission.Outputs), slots: new(slots), lacks: new(lacks)}
 	p.DefaultMaxTokens = cmp.Or(p.DefaultMaxTokens, 1024)
 	p.MaxWait = cmp.Or(p.MaxWait, 30*time.Second)
 	if before != nil && before.replicas == rp {
