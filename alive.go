@@ -2,8 +2,10 @@ package expediter
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/expediterhq/expediter/registry"
@@ -13,7 +15,8 @@ import (
 const aliveTime = 250 * time.Millisecond
 
 // alive reports whether the replica accepts connections. known is false where
-// the transport cannot dial for us.
+// the transport cannot dial for us, and where a connection fails for another
+// reason than that nobody is there.
 func alive(ctx context.Context, p *pool, r *registry.Replica) (alive, known bool) {
 	dial := dialer(p.Transport)
 	if dial == nil {
@@ -23,7 +26,7 @@ func alive(ctx context.Context, p *pool, r *registry.Replica) (alive, known bool
 	defer cancel()
 	c, err := dial(ctx, "tcp", hostPort(r.Target().Scheme, r.Target().Host))
 	if err != nil {
-		return false, true
+		return false, errors.Is(err, syscall.ECONNREFUSED)
 	}
 	c.Close()
 	return true, true

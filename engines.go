@@ -68,15 +68,21 @@ func (e *engines) answer(replica string, q *question, gone bool) {
 	}
 }
 
-// engineGone asks whether a replica's engine is gone: /health says so with a 503
-// without a body, or nobody answers any more.
+// engineGone asks whether a replica's engine is gone: its server says so with an
+// empty 503 to /health, a proxy before it with a 502, a 504 or a 503 in its own
+// words, or nobody answers any more.
 func engineGone(ctx context.Context, p *pool, r *registry.Replica) bool {
 	question, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()
 	err := vllm.Health(question, vllm.NewClient(p.Transport, p.APIKey), r.URL())
 	var answer *vllm.StatusError
-	if err == nil || errors.As(err, &answer) {
-		return answer != nil && answer.Status == http.StatusServiceUnavailable && answer.Empty
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable:
+		return !answer.JSON
+	case answer != nil:
+		return answer.Status == http.StatusBadGateway || answer.Status == http.StatusGatewayTimeout
 	}
 	alive, known := alive(ctx, p, r)
 	return known && !alive && ctx.Err() == nil

@@ -2,6 +2,7 @@ package expediter
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -59,6 +60,17 @@ func (f *flight) cancelAll(cause error) {
 	defer f.mu.Unlock()
 	for q := range f.on {
 		q.cancel(cause)
+	}
+}
+
+// cutAll ends what reads from clients and writes to them.
+func (f *flight) cutAll() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for q := range f.on { // none of them leaves meanwhile
+		c, past := http.NewResponseController(q.w), time.Unix(1, 0)
+		_ = c.SetReadDeadline(past) // not every server has deadlines
+		_ = c.SetWriteDeadline(past)
 	}
 }
 

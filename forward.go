@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/expediterhq/expediter/internal/h1"
@@ -27,6 +29,7 @@ type failure struct {
 	stale   bool          // a kept connection turned out to be closed: nobody's fault
 	unheard bool          // an HTTP/2 server has said that it will not look at the request
 
+	ours    bool // the gateway itself could not connect
 	missing bool // the replica is well but lacks what was asked for
 }
 
@@ -74,7 +77,7 @@ const (
 
 // forward sends the request to the chosen replica and brings the answer to
 // the client. It returns a *failure if the client has seen nothing of it.
-func (q *request) forward() error {
+func (q *request) forward() (err error) {
 	q.usage, q.finishes = usage{}, finishes{}
 	q.forgetAnswer()
 	a := attempt{request: q, began: time.Now()}
@@ -82,6 +85,11 @@ func (q *request) forward() error {
 	a.dog = watch(a.cancel)
 	defer a.dog.stop()
 	defer a.cancel(nil)
+	defer func() {
+		if f := (*failure)(nil); a.ctx.Err() != nil && errors.As(err, &f) {
+			err = a.lost(err) // what a replica answers to the end of its connection is no failure of its own
+		}
+	}()
 	limit := q.g.Timeouts.FirstToken
 	if !q.in.Stream {
 		limit = q.g.Timeouts.Answer
@@ -162,9 +170,10 @@ func (a *attempt) lost(err error) error {
 		return replicaFault("The replica fell silent.", cause)
 	}
 	f := replicaFault("The connection to the replica failed.", err)
+	f.ours = !a.connected && short(err)
 	f.unheard = notHeard(err) && a.stale < staleMost
-	f.stale = f.unheard || a.reused && a.stale < staleMost && time.Since(a.began) < staleWindow
-	f.killed = a.connected && !f.stale
+	f.stale = f.unheard || a.reused && a.stale < staleMost && !begun(err) && time.Since(a.began) < staleWindow
+	f.killed = a.connected && !f.stale && cut(err)
 	return f
 }
 
@@ -172,6 +181,34 @@ func (a *attempt) lost(err error) error {
 // looking at it, as by a GOAWAY: net/http says so in words only.
 func notHeard(err error) bool {
 	return strings.HasPrefix(err.Error(), "http2: Transport: cannot retry err")
+}
+
+// short reports whether a connection failed for want of something on this
+// machine, which says nothing about the replica.
+func short(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// begun reports whether something of an answer had come.
+func begun(err error) bool {
+	var head *h1.HeadError
+	return errors.As(err, &head) && head.Begun
+}
+
+// cut reports whether the connection was lost: not if the replica was too slow, or
+// what it answered is not HTTP.
+func cut(err error) bool {
+	var head *h1.HeadError
+	if errors.As(err, &head) && head.Malformed {
+		return false
+	}
+	var timed net.Error
+	return !errors.As(err, &timed) || !timed.Timeout() || errors.Is(err, syscall.ETIMEDOUT)
 }
 
 // refused deals with an answer that is not 200.
@@ -203,6 +240,7 @@ func (a *attempt) engineError(status int, body []byte) error {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		f := replicaFault("The replica is overloaded.", e)
 		f.answer.Status, f.answer.After = http.StatusServiceUnavailable, time.Second
+		f.broken, f.began = status == http.StatusServiceUnavailable, a.began // a proxy says so too of a server that is gone
 		return f
 	}
 	f := replicaFault("The replica failed.", e)
@@ -231,12 +269,16 @@ func (q *request) again(err error) bool {
 	who := one(q.rec.Replica, q.rec.Generation)
 	if f.stale && q.chance(f, who, now) {
 		q.stale++
+		if !f.unheard { // whatever accepts connections, the replica's next report tells
+			q.h.poison.lost(q.size.print, loss{q.replica, q.rec.Generation, now})
+		}
 		q.g.Logger.Debug("kept connection was closed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts)
 		return q.ctx.Err() == nil
 	}
-	if f.missing {
+	switch {
+	case f.missing:
 		q.pool.lacks.note(q.replica, q.rec.Generation, q.model.Adapter, now)
-	} else {
+	case !f.ours:
 		q.replica.Failed(now)
 	}
 	q.failed = f

@@ -101,8 +101,12 @@ func (h *Handler) adopt(g, old *generation) {
 	}
 }
 
-// drainLast bounds the wait for requests that have been told to end.
-const drainLast = 10 * time.Second
+// drainLast bounds the wait for requests that have been told to end, drainPolite
+// that for clients to take the error event, or to send what they have begun.
+const (
+	drainLast   = 10 * time.Second
+	drainPolite = time.Second
+)
 
 // Drain refuses new requests, answers those in line with a 503, and waits for
 // the running ones until ctx ends; then it ends them with an error event. The
@@ -120,7 +124,12 @@ func (h *Handler) Drain(ctx context.Context) error {
 	h.flight.cancelAll(errDraining)
 	last, cancel := context.WithTimeout(context.Background(), drainLast)
 	defer cancel()
-	h.flight.wait(last)
+	polite, cancel := context.WithTimeout(last, drainPolite)
+	defer cancel()
+	if !h.flight.wait(polite) {
+		h.flight.cutAll()
+		h.flight.wait(last)
+	}
 	return context.Cause(ctx)
 }
 

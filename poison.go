@@ -67,21 +67,27 @@ func (p *poison) lost(fingerprint uint64, l loss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.ofLocked(fingerprint, l.at)
-	k.undecided = slices.DeleteFunc(k.undecided, func(o loss) bool { return o.who() == l.who() })
-	if len(k.undecided) < poisonReplicas && !slices.Contains(k.replicas, l.who()) {
+	k.judgeLocked() // a report since an earlier loss is about that one
+	if len(k.undecided) < poisonReplicas && !slices.Contains(k.replicas, l.who()) &&
+		!slices.ContainsFunc(k.undecided, func(o loss) bool { return o.who() == l.who() }) {
 		k.undecided = append(k.undecided, l)
 	}
 }
 
-// convict decides against the replicas of which no report came in time.
-func (p *poison) convict(fingerprint uint64, now time.Time) {
+// convict decides against the replicas that no report came of since they were
+// lost at or before a time. Others with the same body may have lost some since.
+func (p *poison) convict(fingerprint uint64, before, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.ofLocked(fingerprint, now)
-	for _, l := range k.undecided {
+	k.judgeLocked()
+	k.undecided = slices.DeleteFunc(k.undecided, func(l loss) bool {
+		if l.at.After(before) {
+			return false
+		}
 		k.convictLocked(l.who())
-	}
-	k.undecided = nil
+		return true
+	})
 }
 
 // suspect notes that a kept connection to replica was lost as soon as the

@@ -152,6 +152,9 @@ func hollow(health int, body string) func(int, http.Handler) http.Handler {
 		failed := new(atomic.Bool)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/health" && failed.Load() {
+				if strings.HasPrefix(body, "{") {
+					w.Header().Set("Content-Type", "application/json")
+				}
 				w.WriteHeader(health)
 				_, _ = io.WriteString(w, body)
 				return
@@ -184,6 +187,9 @@ func TestEnginesLostBehindTheirServers(t *testing.T) {
 	}{
 		{http.StatusServiceUnavailable, "", 2, "request_crashes_engine"},
 		{http.StatusServiceUnavailable, `{"error":"The model is scaling."}`, 3, "upstream_error"},
+		{http.StatusServiceUnavailable, "no healthy upstream", 2, "request_crashes_engine"},
+		{http.StatusBadGateway, "<html>", 2, "request_crashes_engine"},
+		{http.StatusGatewayTimeout, "<html>", 2, "request_crashes_engine"},
 		{http.StatusOK, "", 3, "upstream_error"},
 		{http.StatusNotFound, "", 3, "upstream_error"}, // a proxy that lets /health not through
 	} {

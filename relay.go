@@ -160,6 +160,8 @@ func (a *attempt) start(now time.Time) {
 // flush sends what is ready. An error means that the client is gone or has
 // stopped reading.
 func (a *attempt) flush() error {
+	a.dog.leave()
+	defer a.dog.back()
 	_, err := a.stream.Write(a.out)
 	a.out = a.out[:0]
 	if err == nil {

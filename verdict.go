@@ -74,7 +74,8 @@ func (q *request) poisonous() bool {
 	if interval < 0 { // somebody else's
 		interval = time.Second
 	}
-	for until := time.Now().Add(2*interval + afterLoss); ; {
+	patience := 2*interval + afterLoss
+	for until := time.Now().Add(patience); ; {
 		now := time.Now()
 		certain, undecided := q.h.poison.count(q.size.print, now)
 		switch {
@@ -83,7 +84,7 @@ func (q *request) poisonous() bool {
 		case certain+undecided < q.g.Retry.Kills:
 			return false
 		case !now.Before(until):
-			q.h.poison.convict(q.size.print, now)
+			q.h.poison.convict(q.size.print, now.Add(-patience), now)
 			certain, _ = q.h.poison.count(q.size.print, now)
 			return certain >= q.g.Retry.Kills
 		case !pause(q.ctx, look):

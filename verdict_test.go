@@ -29,7 +29,8 @@ func TestOneReplicaCountsOnce(t *testing.T) {
 		{"lost twice", func(p *poison) { p.lost(1, l); p.lost(1, l) }, 0, 1},
 		{"lost, then down", func(p *poison) { p.lost(1, l); p.add(1, l.who(), now) }, 1, 0},
 		{"down, then lost", func(p *poison) { p.add(1, l.who(), now); p.lost(1, l) }, 1, 0},
-		{"not decided in time", func(p *poison) { p.lost(1, l); p.convict(1, now) }, 1, 0},
+		{"not decided in time", func(p *poison) { p.lost(1, l); p.convict(1, now, now) }, 1, 0},
+		{"lost after the one that is not decided in time", func(p *poison) { p.lost(1, l); p.convict(1, now.Add(-time.Nanosecond), now) }, 0, 1},
 		{"suspected, lost, then another suspected and down", func(p *poison) {
 			p.suspect(1, l.who(), now)
 			p.lost(1, l)

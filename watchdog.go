@@ -21,6 +21,7 @@ type watchdog struct {
 	began  time.Time
 	last   atomic.Int64 // nanoseconds from began to the last progress
 	limit  atomic.Int64 // nanoseconds allowed from there
+	away   atomic.Bool  // the goroutine waits for somebody else than the replica
 	cause  atomic.Pointer[error]
 }
 
@@ -45,8 +46,19 @@ func (d *watchdog) expect(limit time.Duration, cause error) {
 // progress notes that something came.
 func (d *watchdog) progress(now time.Time) { d.last.Store(int64(now.Sub(d.began))) }
 
+// leave says that the replica is not waited for until the next call of back.
+func (d *watchdog) leave() { d.away.Store(true) }
+
+func (d *watchdog) back() {
+	d.progress(time.Now())
+	d.away.Store(false)
+}
+
 func (d *watchdog) look() {
 	left := d.last.Load() + d.limit.Load() - int64(time.Since(d.began))
+	if d.away.Load() {
+		left = d.limit.Load()
+	}
 	if left > 0 {
 		d.timer.Reset(time.Duration(left))
 		return

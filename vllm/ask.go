@@ -16,7 +16,7 @@ const maxAnswer = 4 << 20
 type StatusError struct {
 	Path   string // of the question, such as /v1/models
 	Status int
-	Empty  bool // the answer had no body
+	JSON   bool // the answer is JSON, as are the server's own that have a body
 }
 
 // Error says what was asked and the status.
@@ -41,7 +41,8 @@ func ask(ctx context.Context, client *http.Client, base, path string) (*http.Res
 		return nil, fmt.Errorf("vllm: %s: %w", path, cause(err))
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, &StatusError{Path: path, Status: resp.StatusCode, Empty: drain(resp.Body) == 0}
+		drain(resp.Body)
+		return nil, &StatusError{Path: path, Status: resp.StatusCode, JSON: strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")}
 	}
 	return resp, nil
 }
@@ -64,11 +65,10 @@ func askJSON(ctx context.Context, client *http.Client, base, path string, v any)
 }
 
 // drain reads what is left of a short body, so that the connection can be
-// used again, and closes it. It returns how much that was.
-func drain(body io.ReadCloser) int64 {
-	n, _ := io.CopyN(io.Discard, body, 64<<10)
+// used again, and closes it.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, 64<<10)
 	_ = body.Close()
-	return n
 }
 
 // Model is one entry of a replica's list: a served name of the base model, or
@@ -108,9 +108,8 @@ func Models(ctx context.Context, client *http.Client, base string) ([]Model, err
 }
 
 // Health asks whether the server is up. That the engine behind it makes
-// progress it does not say. A server that has lost its engine answers with a
-// [StatusError] of 503 that is Empty; one with a body comes from something
-// before it, or from a server that is changing its size.
+// progress it does not say. A server that has lost its engine answers with an
+// empty 503, one that is changing its size with one that is JSON.
 func Health(ctx context.Context, client *http.Client, base string) error {
 	resp, err := ask(ctx, client, base, "/health")
 	if err != nil {

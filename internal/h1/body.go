@@ -61,6 +61,8 @@ func (b *body) Read(p []byte) (int, error) {
 		switch {
 		case bad != nil:
 			b.fail(bad)
+		case ended && b.chunked && b.x.conn.aborted.Load(): // so does a replica end it that is told
+			b.fail(net.ErrClosed)
 		case ended:
 			b.end(!extra && err == nil)
 		case err == io.EOF && b.left < 0 && !b.chunked:

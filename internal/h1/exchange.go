@@ -2,7 +2,6 @@ package h1
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -123,8 +122,11 @@ func (x *exchange) roundTrip(r *http.Request, head, body []byte) (*http.Response
 	// A replica that refuses a request may answer and close before it has
 	// read all of it: its answer counts, not the failed write.
 	resp, br, err := x.receive(r)
+	if err != nil && (writeErr == nil || err.Begun) {
+		return nil, err
+	}
 	if err != nil {
-		return nil, cmp.Or(writeErr, err)
+		return nil, writeErr
 	}
 	if x.conn.aborted.Load() { // it may be the other side's answer to that
 		recycle(br)
@@ -158,8 +160,19 @@ func (x *exchange) send(head, body []byte) error {
 	return nil
 }
 
+// HeadError says that the head of an answer could not be read.
+type HeadError struct {
+	Begun     bool // something had come
+	Malformed bool // the connection was not lost: what came is not HTTP, or too large
+	Err       error
+}
+
+func (e *HeadError) Error() string { return "h1: reading the head of the answer: " + e.Err.Error() }
+
+func (e *HeadError) Unwrap() error { return e.Err }
+
 // receive reads the answer's head. What came with it is in the reader.
-func (x *exchange) receive(r *http.Request) (*http.Response, *bufio.Reader, error) {
+func (x *exchange) receive(r *http.Request) (*http.Response, *bufio.Reader, *HeadError) {
 	limited := &headReader{r: x.conn.Conn, left: x.t.cfg.MaxHead}
 	br := readers.Get().(*bufio.Reader)
 	br.Reset(limited)
@@ -169,7 +182,7 @@ func (x *exchange) receive(r *http.Request) (*http.Response, *bufio.Reader, erro
 	}
 	if err != nil {
 		recycle(br)
-		return nil, nil, fmt.Errorf("h1: reading the head of the answer: %w", err)
+		return nil, nil, &HeadError{Begun: limited.left < x.t.cfg.MaxHead, Malformed: limited.err == nil, Err: err}
 	}
 	limited.left = -1 // what follows is the body's
 	return resp, br, nil
@@ -192,6 +205,7 @@ func recycle(br *bufio.Reader) {
 type headReader struct {
 	r    io.Reader
 	left int
+	err  error // of r
 }
 
 func (h *headReader) Read(p []byte) (int, error) {
@@ -205,6 +219,7 @@ func (h *headReader) Read(p []byte) (int, error) {
 	if h.left > 0 {
 		h.left -= n
 	}
+	h.err = err
 	return n, err
 }
 
