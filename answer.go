@@ -25,6 +25,9 @@ func (h *Handler) refuse(w http.ResponseWriter, err error) {
 		e = errInternal()
 	}
 	h.current.Load().Refused(e.Status)
+	if len(w.Header()["X-Request-Id"]) == 0 {
+		w.Header()["X-Request-Id"] = []string{newID()}
+	}
 	_ = e.Write(w) // nobody is left to tell if this fails
 }
 

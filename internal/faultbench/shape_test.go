@@ -110,7 +110,6 @@ func refusing(t *testing.T, mode *atomic.Value) *faultbench.House {
 // sendRefused sends a request, streamed and not, and checks the refusal.
 func sendRefused(t *testing.T, h *faultbench.House, want int, edit func(r *http.Request, body *string)) {
 	t.Helper()
-
 	for _, stream := range []bool{true, false} {
 		r := faultbench.Request{MaxTokens: 5}
 		r.Stream = stream
@@ -138,6 +137,9 @@ func sendRefused(t *testing.T, h *faultbench.House, want int, edit func(r *http.
 		}
 		if want == 429 && resp.Header.Get("Retry-After") == "" || want == 503 && resp.Header.Get("Retry-After") == "" {
 			t.Errorf("status %d without Retry-After", want)
+		}
+		if id, scheme := resp.Header.Get("X-Request-Id"), resp.Header.Get("WWW-Authenticate"); id == "" || (scheme == "Bearer") != (want == 401) {
+			t.Errorf("status %d with X-Request-Id %q and WWW-Authenticate %q", want, id, scheme)
 		}
 		for _, m := range h.Members { // failures of one case are not the next one's
 			m.Succeeded(time.Now())

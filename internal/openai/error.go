@@ -106,6 +106,9 @@ func (e *Error) Write(w http.ResponseWriter) error {
 	if e.After > 0 {
 		h.Set("Retry-After", strconv.FormatInt(seconds(e.After), 10))
 	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer") // RFC 9110, 11.6.1
+	}
 	if e.Final {
 		h.Set("X-Should-Retry", "false")
 	}
