@@ -161,12 +161,12 @@ func (a *attempt) start(now time.Time) {
 // stopped reading.
 func (a *attempt) flush() error {
 	a.dog.leave()
-	defer a.dog.back()
 	_, err := a.stream.Write(a.out)
 	a.out = a.out[:0]
 	if err == nil {
 		err = a.stream.Flush()
 	}
+	a.dog.back()
 	if err == nil {
 		return nil
 	}
