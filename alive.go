@@ -26,10 +26,17 @@ func alive(ctx context.Context, p *pool, r *registry.Replica) (alive, known bool
 	defer cancel()
 	c, err := dial(ctx, "tcp", hostPort(r.Target().Scheme, r.Target().Host))
 	if err != nil {
-		return false, errors.Is(err, syscall.ECONNREFUSED)
+		return false, nobody(err)
 	}
 	c.Close()
 	return true, true
+}
+
+// nobody reports whether a connection failed since nobody is there to take it.
+func nobody(err error) bool {
+	var name *net.DNSError
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) ||
+		errors.As(err, &name) && name.IsNotFound
 }
 
 // dialer returns how a transport dials, nil if it does not say.

@@ -70,8 +70,8 @@ func (q *request) pick() (bool, error) {
 		q.route.Key = q.size.print
 	}
 	d, err := p.Router.Pick(&q.route, replicas)
-	if errors.Is(err, router.ErrNoReplica) && len(q.route.Tried) > len(q.tried) {
-		q.route.Tried = q.tried // none is left that may serve it: one of those may by now
+	if (errors.Is(err, router.ErrNoReplica) || errors.Is(err, router.ErrTooLarge)) && len(q.route.Tried) > len(q.tried) {
+		q.route.Tried = q.tried // none is left that can serve it: one of those may by now
 		d, err = p.Router.Pick(&q.route, replicas)
 	}
 	if errors.Is(err, router.ErrNoReplica) && q.onceMore(replicas) {

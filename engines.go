@@ -21,16 +21,25 @@ type engines struct {
 
 type question struct {
 	done chan struct{} // closed when what follows is known
-	gone bool
+	fate fate
 	at   time.Time
 }
+
+// fate is what became of an engine.
+type fate int
+
+const (
+	well     fate = iota
+	doubtful      // a proxy before it says that nobody is there, or turns requests away
+	gone
+)
 
 func newEngines() *engines { return &engines{asked: make(map[string]*question)} }
 
 // lost reports whether the engine of a replica was lost under an attempt: it is
-// gone, and was not known to be when the attempt began. ask finds out whether it
-// is gone.
-func (e *engines) lost(replica string, began time.Time, ask func() bool) bool {
+// gone, and was not known to be when the attempt began. ask finds out what became
+// of it.
+func (e *engines) lost(replica string, began time.Time, ask func() fate) fate {
 	e.mu.Lock()
 	q, known := e.asked[replica]
 	if !known {
@@ -43,47 +52,63 @@ func (e *engines) lost(replica string, began time.Time, ask func() bool) bool {
 	} else {
 		e.find(replica, q, ask)
 	}
-	return q.gone && !began.After(q.at)
+	if began.After(q.at) {
+		return well
+	}
+	return q.fate
 }
 
 // find asks. Others wait for the answer, so there is one even if ask panics.
-func (e *engines) find(replica string, q *question, ask func() bool) {
-	gone := false
-	defer func() { e.answer(replica, q, gone) }()
-	gone = ask()
+func (e *engines) find(replica string, q *question, ask func() fate) {
+	found := well
+	defer func() { e.answer(replica, q, found) }()
+	found = ask()
 }
 
-func (e *engines) answer(replica string, q *question, gone bool) {
+func (e *engines) answer(replica string, q *question, found fate) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q.gone, q.at = gone, time.Now()
+	q.fate, q.at = found, time.Now()
 	close(q.done)
 	for who, o := range e.asked {
 		if !o.at.IsZero() && q.at.Sub(o.at) > poisonMemory {
 			delete(e.asked, who)
 		}
 	}
-	if !gone {
+	if found != gone {
 		delete(e.asked, replica) // the next failure may be another
 	}
 }
 
-// engineGone asks whether a replica's engine is gone: its server says so with an
-// empty 503 to /health, a proxy before it with a 502, a 504 or a 503 in its own
-// words, or nobody answers any more.
-func engineGone(ctx context.Context, p *pool, r *registry.Replica) bool {
+// engineFate asks what became of a replica's engine. It is gone if its server says
+// so, or if nobody answers any more.
+func engineFate(ctx context.Context, p *pool, r *registry.Replica) fate {
 	question, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()
 	err := vllm.Health(question, vllm.NewClient(p.Transport, p.APIKey), r.URL())
 	var answer *vllm.StatusError
-	switch {
-	case err == nil:
-		return false
-	case errors.As(err, &answer) && answer.Status == http.StatusServiceUnavailable:
-		return !answer.JSON
-	case answer != nil:
-		return answer.Status == http.StatusBadGateway || answer.Status == http.StatusGatewayTimeout
+	if err == nil {
+		return well
 	}
-	alive, known := alive(ctx, p, r)
-	return known && !alive && ctx.Err() == nil
+	if errors.As(err, &answer) {
+		return fateBy(answer)
+	}
+	if alive, known := alive(ctx, p, r); known && !alive && ctx.Err() == nil {
+		return gone
+	}
+	return well
+}
+
+// fateBy is what an answer other than 200 to /health says. The server's own 503 is
+// empty, and JSON while it changes its size; proxies have words, or other statuses.
+func fateBy(answer *vllm.StatusError) fate {
+	switch {
+	case answer.Status == http.StatusServiceUnavailable && answer.Empty:
+		return gone
+	case answer.Status == http.StatusServiceUnavailable && answer.JSON:
+		return well
+	case answer.Status == http.StatusServiceUnavailable, answer.Status == http.StatusBadGateway, answer.Status == http.StatusGatewayTimeout:
+		return doubtful
+	}
+	return well
 }

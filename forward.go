@@ -28,9 +28,8 @@ type failure struct {
 	began   time.Time     // the attempt, if broken
 	stale   bool          // a kept connection turned out to be closed: nobody's fault
 	unheard bool          // an HTTP/2 server has said that it will not look at the request
-
-	ours    bool // the gateway itself could not connect
-	missing bool // the replica is well but lacks what was asked for
+	ours    bool          // the gateway itself could not connect: the try counts, but not against the replica
+	missing bool          // the replica is well but lacks what was asked for
 }
 
 func (f *failure) Error() string {
@@ -67,9 +66,9 @@ type attempt struct {
 }
 
 // staleWindow is how soon after dispatch the loss of a kept connection may
-// mean that the replica had closed it while idle: it did if it still accepts
+// mean that the replica had closed it while idle, if it still accepts
 // connections. Such losses do not count as tries, but there are few of them
-// for one request.
+// for one request, and the replica's next report tells whether it went down.
 const (
 	staleWindow = 100 * time.Millisecond
 	staleMost   = 4
@@ -85,11 +84,7 @@ func (q *request) forward() (err error) {
 	a.dog = watch(a.cancel)
 	defer a.dog.stop()
 	defer a.cancel(nil)
-	defer func() {
-		if f := (*failure)(nil); a.ctx.Err() != nil && errors.As(err, &f) {
-			err = a.lost(err) // what a replica answers to the end of its connection is no failure of its own
-		}
-	}()
+	defer func() { err = a.own(err) }()
 	limit := q.g.Timeouts.FirstToken
 	if !q.in.Stream {
 		limit = q.g.Timeouts.Answer
@@ -112,6 +107,16 @@ func (q *request) forward() (err error) {
 		return a.relay(body)
 	}
 	return a.whole(body)
+}
+
+// own takes what a replica answers to the end of its connection for what ended
+// the connection from here. An error event that the client has stays one.
+func (a *attempt) own(err error) error {
+	var f *failure
+	if a.ctx.Err() != nil && errors.As(err, &f) && f.answer != nil {
+		return a.lost(err)
+	}
+	return err
 }
 
 // outgoing builds the request for the replica: a constant path, its own
@@ -186,6 +191,12 @@ func notHeard(err error) bool {
 // short reports whether a connection failed for want of something on this
 // machine, which says nothing about the replica.
 func short(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Addr != nil && errors.Is(err, syscall.EADDRNOTAVAIL) {
+		if a, ok := op.Addr.(*net.TCPAddr); ok && a.IP.IsLoopback() {
+			return false // an address of this machine that it does not have, as ::1 without IPv6
+		}
+	}
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
 		if errors.Is(err, e) {
 			return true
@@ -204,8 +215,8 @@ func begun(err error) bool {
 // what it answered is not HTTP.
 func cut(err error) bool {
 	var head *h1.HeadError
-	if errors.As(err, &head) && head.Malformed {
-		return false
+	if errors.As(err, &head) && head.Malformed || errors.Is(err, h1.ErrFraming) || strings.Contains(err.Error(), "malformed HTTP") {
+		return false // the last is how net/http says it
 	}
 	var timed net.Error
 	return !errors.As(err, &timed) || !timed.Timeout() || errors.Is(err, syscall.ETIMEDOUT)
@@ -269,8 +280,8 @@ func (q *request) again(err error) bool {
 	who := one(q.rec.Replica, q.rec.Generation)
 	if f.stale && q.chance(f, who, now) {
 		q.stale++
-		if !f.unheard { // whatever accepts connections, the replica's next report tells
-			q.h.poison.lost(q.size.print, loss{q.replica, q.rec.Generation, now})
+		if s := q.replica.State(); !f.unheard && s != nil && now.Sub(s.At) < 2*q.reports() {
+			q.h.poison.lost(q.size.print, loss{q.replica, q.rec.Generation, now, now})
 		}
 		q.g.Logger.Debug("kept connection was closed", "request", q.id, "replica", q.replica.Name(), "attempt", q.rec.Attempts)
 		return q.ctx.Err() == nil

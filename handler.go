@@ -109,8 +109,8 @@ const (
 )
 
 // Drain refuses new requests, answers those in line with a 503, and waits for
-// the running ones until ctx ends; then it ends them with an error event. The
-// error is ctx's if any had to be ended.
+// the running ones until ctx ends; then it ends them with an error event, which
+// clients have a second to take. The error is ctx's if any had to be ended.
 func (h *Handler) Drain(ctx context.Context) error {
 	h.draining.Store(true)
 	for _, p := range h.current.Load().pools {
@@ -124,11 +124,14 @@ func (h *Handler) Drain(ctx context.Context) error {
 	h.flight.cancelAll(errDraining)
 	last, cancel := context.WithTimeout(context.Background(), drainLast)
 	defer cancel()
-	polite, cancel := context.WithTimeout(last, drainPolite)
-	defer cancel()
-	if !h.flight.wait(polite) {
+	for wait := drainPolite; last.Err() == nil; wait = drainPolite / 10 { // some may just be about to write
+		polite, cancel := context.WithTimeout(last, wait)
+		empty := h.flight.wait(polite)
+		cancel()
+		if empty {
+			break
+		}
 		h.flight.cutAll()
-		h.flight.wait(last)
 	}
 	return context.Cause(ctx)
 }

@@ -1,6 +1,7 @@
 package expediter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/expediterhq/expediter/registry"
@@ -17,7 +18,8 @@ type kept struct {
 // keep sets room aside. It is called at most once for a request in line, and
 // never while pick is running.
 func (q *request) keep() {
-	r := largest(q.pool.replicas.Replicas(), time.Now())
+	now, all := time.Now(), q.pool.replicas.Replicas()
+	r := largest(all, q.pool.lacks.without(q.tried, all, q.model.Adapter, now), now)
 	if r == nil {
 		return
 	}
@@ -29,12 +31,13 @@ func (q *request) keep() {
 	q.kept = kept{replica: r, lease: lease}
 }
 
-// largest returns the routable replica with the most usable KV cache, or nil.
-func largest(replicas []*registry.Replica, now time.Time) *registry.Replica {
+// largest returns the routable replica with the most usable KV cache, or nil. It
+// is none of those in without.
+func largest(replicas, without []*registry.Replica, now time.Time) *registry.Replica {
 	var best *registry.Replica
 	most := -1
 	for _, r := range replicas {
-		if _, usable := r.Capacity(); usable > most && r.Routable(now) {
+		if _, usable := r.Capacity(); usable > most && r.Routable(now) && !slices.Contains(without, r) {
 			best, most = r, usable
 		}
 	}

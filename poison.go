@@ -37,7 +37,7 @@ type kill struct {
 type loss struct {
 	replica    *registry.Replica
 	generation uint64
-	at         time.Time
+	at, last   time.Time // the first such loss, and the latest
 }
 
 func (l loss) who() string { return one(l.replica.Name(), l.generation) }
@@ -68,8 +68,13 @@ func (p *poison) lost(fingerprint uint64, l loss) {
 	defer p.mu.Unlock()
 	k := p.ofLocked(fingerprint, l.at)
 	k.judgeLocked() // a report since an earlier loss is about that one
-	if len(k.undecided) < poisonReplicas && !slices.Contains(k.replicas, l.who()) &&
-		!slices.ContainsFunc(k.undecided, func(o loss) bool { return o.who() == l.who() }) {
+	for i, o := range k.undecided {
+		if o.who() == l.who() {
+			k.undecided[i].last = l.last
+			return
+		}
+	}
+	if len(k.undecided) < poisonReplicas && !slices.Contains(k.replicas, l.who()) {
 		k.undecided = append(k.undecided, l)
 	}
 }

@@ -144,60 +144,69 @@ func TestLossesWithoutVerdict(t *testing.T) {
 	})
 }
 
-// hollow is a front for replicas that answer a request with "poison" in it, and
-// all after it, with a 500. From then on their health is the status given, while
-// they go on reporting.
-func hollow(health int, body string) func(int, http.Handler) http.Handler {
-	return func(_ int, next http.Handler) http.Handler {
-		failed := new(atomic.Bool)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/health" && failed.Load() {
-				if strings.HasPrefix(body, "{") {
-					w.Header().Set("Content-Type", "application/json")
-				}
-				w.WriteHeader(health)
-				_, _ = io.WriteString(w, body)
-				return
-			}
-			if r.Method != http.MethodPost {
-				next.ServeHTTP(w, r)
-				return
-			}
-			b, _ := io.ReadAll(r.Body)
-			if failed.Load() || strings.Contains(string(b), "poison") {
-				failed.Store(true)
-				w.WriteHeader(http.StatusInternalServerError)
-				_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError","code":500}}`)
-				return
-			}
-			r.Body = io.NopCloser(strings.NewReader(string(b)))
-			next.ServeHTTP(w, r)
-		})
-	}
+// hollow are replicas whose engines a poisonous request ends while the servers
+// before them live on: they answer everything with status from then on, and
+// questions for their health with health and answer. Unless mute they go on
+// reporting.
+type hollow struct {
+	status, health int
+	answer         string
+	mute           bool
 }
 
-// TestEnginesLostBehindTheirServers: a 500 counts as a lost replica if the engine
+func (b hollow) front(_ int, next http.Handler) http.Handler {
+	failed := new(atomic.Bool)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			if failed.Load() && (b.mute || r.URL.Path == "/health") {
+				if strings.HasPrefix(b.answer, "{") {
+					w.Header().Set("Content-Type", "application/json")
+				}
+				w.WriteHeader(b.health)
+				_, _ = io.WriteString(w, b.answer)
+				return
+			}
+			next.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		if failed.Load() || strings.Contains(string(body), "poison") {
+			failed.Store(true)
+			w.WriteHeader(b.status)
+			_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue.","type":"InternalServerError"}}`)
+			return
+		}
+		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// TestEnginesLostBehindTheirServers: a 5xx counts as a lost replica if the engine
 // is gone, and as any other failure if not.
 func TestEnginesLostBehindTheirServers(t *testing.T) {
 	for _, tt := range []struct {
-		health   int
-		answer   string
+		name     string
+		replicas hollow
 		attempts int
+		status   int
 		code     string
 	}{
-		{http.StatusServiceUnavailable, "", 2, "request_crashes_engine"},
-		{http.StatusServiceUnavailable, `{"error":"The model is scaling."}`, 3, "upstream_error"},
-		{http.StatusServiceUnavailable, "no healthy upstream", 2, "request_crashes_engine"},
-		{http.StatusBadGateway, "<html>", 2, "request_crashes_engine"},
-		{http.StatusGatewayTimeout, "<html>", 2, "request_crashes_engine"},
-		{http.StatusOK, "", 3, "upstream_error"},
-		{http.StatusNotFound, "", 3, "upstream_error"}, // a proxy that lets /health not through
+		{"gone", hollow{500, 503, "", false}, 2, 502, "request_crashes_engine"},
+		{"gone, said with a 503", hollow{503, 503, "", false}, 2, 502, "request_crashes_engine"},
+		{"well", hollow{500, 200, "", false}, 3, 502, "upstream_error"},
+		{"well, and overloaded", hollow{503, 200, "", false}, 3, 503, "upstream_error"},
+		{"changing its size", hollow{503, 503, `{"error":"The model is scaling."}`, false}, 3, 503, "upstream_error"},
+		{"behind a proxy that lets /health not through", hollow{500, 404, "", false}, 3, 502, "upstream_error"},
+		{"behind a proxy, gone", hollow{503, 503, "no healthy upstream", true}, 2, 502, "request_crashes_engine"},
+		{"behind a proxy that turns requests away", hollow{503, 503, "no healthy upstream", false}, 3, 503, "upstream_error"},
+		{"behind another proxy, gone", hollow{502, 502, "<html>", true}, 2, 502, "request_crashes_engine"},
+		{"behind another proxy that turns requests away", hollow{502, 504, "<html>", false}, 3, 502, "upstream_error"},
 	} {
-		t.Run(http.StatusText(tt.health)+tt.answer, func(t *testing.T) {
-			inMemory(t, option{replicas: 4, front: hollow(tt.health, tt.answer)}, func(t *testing.T, h *house) {
+		t.Run(tt.name, func(t *testing.T) {
+			inMemory(t, option{replicas: 4, front: tt.replicas.front}, func(t *testing.T, h *house) {
 				time.Sleep(3 * time.Second)
 				status, body := h.chat(chatBody(true, 5, "poison"))
-				if status != 502 || !strings.Contains(body, tt.code) {
+				if status != tt.status || !strings.Contains(body, tt.code) {
 					t.Errorf("status %d, body %s", status, body)
 				}
 				if r := h.records.wait(t, 1)[0]; r.Attempts != tt.attempts {

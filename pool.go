@@ -18,8 +18,8 @@ type pool struct {
 	outputs  *admission.Outputs
 	own      *admission.Controller // the Admitter, where the Config brought none
 	slots    *slots                // who holds the slots of Prefix
-	lacks    *lacks
-	tasks    *tasks // what goes on in the background; nil until the pool is served
+	lacks    *lacks                // who does not serve what
+	tasks    *tasks                // what goes on in the background; nil until the pool is served
 }
 
 // newPool fills in the parts that pc leaves out; from before, the same
@@ -29,7 +29,7 @@ func newPool(pc Pool, rp *registry.Pool, before *pool) (*pool, error) {
 	p.DefaultMaxTokens = cmp.Or(p.DefaultMaxTokens, 1024)
 	p.MaxWait = cmp.Or(p.MaxWait, 30*time.Second)
 	if before != nil && before.replicas == rp {
-		p.outputs = before.outputs
+		p.outputs, p.lacks = before.outputs, before.lacks
 		p.tasks = before.tasks
 		p.Router = cmp.Or(p.Router, before.Router)
 		if p.Prefix == nil || same(p.Prefix, before.Prefix) {

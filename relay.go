@@ -220,7 +220,7 @@ func (a *attempt) ended(err error) error {
 		return replicaFault("The replica ended the stream without a finish reason.", nil)
 	}
 	f := replicaFault("The connection to the replica broke.", err)
-	f.killed = true
+	f.killed = cut(err)
 	return f
 }
 
@@ -251,7 +251,7 @@ func (a *attempt) whole(body io.Reader) error {
 		return a.lost(err)
 	case err != nil:
 		f := replicaFault("The replica's answer broke off.", err)
-		f.killed = true
+		f.killed = cut(err)
 		return f
 	case int64(len(data)) > a.g.Limits.Answer:
 		return replicaFault("The replica's answer is above the limit.", nil)

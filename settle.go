@@ -118,6 +118,9 @@ type cacheObserver interface {
 func (q *request) fail(err error) {
 	var public *openai.Error
 	var f *failure
+	if (errors.Is(err, errClientGone) || errors.Is(err, errStalled)) && errors.Is(context.Cause(q.ctx), errDraining) {
+		err = errShutdown() // what was read and written was cut off from here
+	}
 	switch {
 	case errors.Is(err, errClientGone):
 		q.leftBy(q.started)

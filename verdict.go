@@ -18,7 +18,7 @@ func (k *kill) judgeLocked() {
 		case l.replica.Generation() != l.generation:
 			k.convictLocked(l.who())
 			return true
-		case s != nil && s.At.Sub(l.at) >= afterLoss:
+		case s != nil && s.At.Sub(l.last) >= afterLoss:
 			return true // it lives on, as it was
 		}
 		return !slices.Contains(l.replica.Pool().Replicas(), l.replica) // it was taken away
@@ -33,9 +33,9 @@ func (k *kill) convictLocked(replica string) {
 }
 
 // blame notes that the connection to the request's replica was lost: it went
-// down if it does not accept another, or never reports.
+// down if it refuses another, or never reports.
 func (q *request) blame(now time.Time) {
-	l := loss{q.replica, q.rec.Generation, now}
+	l := loss{q.replica, q.rec.Generation, now, now}
 	down := q.replica.State() == nil
 	if !down && !q.started { // nobody waits for the verdict on an answer that broke off
 		alive, known := alive(q.ctx, q.pool, q.replica)
@@ -53,9 +53,13 @@ func (q *request) blame(now time.Time) {
 // begun.
 func (q *request) examine(f *failure) {
 	h, print, who, p, r := q.h, q.size.print, one(q.rec.Replica, q.rec.Generation), q.pool, q.replica
+	generation := q.rec.Generation
 	look := func() {
-		if h.engines.lost(who, f.began, func() bool { return engineGone(h.ctx, p, r) }) {
-			h.poison.add(print, who, time.Now())
+		switch now := time.Now(); h.engines.lost(who, f.began, func() fate { return engineFate(h.ctx, p, r) }) {
+		case gone:
+			h.poison.add(print, who, now)
+		case doubtful:
+			h.poison.lost(print, loss{r, generation, now, now})
 		}
 	}
 	if q.started {
@@ -70,11 +74,7 @@ func (q *request) examine(f *failure) {
 // reports, for a little more than two intervals at most.
 func (q *request) poisonous() bool {
 	const look = 20 * time.Millisecond
-	interval := q.g.Scrape
-	if interval < 0 { // somebody else's
-		interval = time.Second
-	}
-	patience := 2*interval + afterLoss
+	patience := 2*q.reports() + afterLoss
 	for until := time.Now().Add(patience); ; {
 		now := time.Now()
 		certain, undecided := q.h.poison.count(q.size.print, now)
@@ -91,6 +91,14 @@ func (q *request) poisonous() bool {
 			return false // and the line tells why
 		}
 	}
+}
+
+// reports is how often the replicas report.
+func (q *request) reports() time.Duration {
+	if q.g.Scrape < 0 { // somebody else's doing
+		return time.Second
+	}
+	return q.g.Scrape
 }
 
 // pause returns false if ctx ended before d had passed.

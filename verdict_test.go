@@ -19,7 +19,7 @@ func TestOneReplicaCountsOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	l := loss{r, r.Generation(), now}
+	l := loss{r, r.Generation(), now, now}
 	for _, tt := range []struct {
 		name               string
 		told               func(p *poison)
@@ -39,7 +39,7 @@ func TestOneReplicaCountsOnce(t *testing.T) {
 		}, 2, 0},
 		{"another start of it", func(p *poison) {
 			p.add(1, l.who(), now)
-			p.lost(1, loss{r, r.Generation() - 1, now}) // it was started since
+			p.lost(1, loss{r, r.Generation() - 1, now, now}) // it was started since
 		}, 2, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

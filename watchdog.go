@@ -49,14 +49,16 @@ func (d *watchdog) progress(now time.Time) { d.last.Store(int64(now.Sub(d.began)
 // leave says that the replica is not waited for until the next call of back.
 func (d *watchdog) leave() { d.away.Store(true) }
 
+// back says that it is again, from now on.
 func (d *watchdog) back() {
 	d.progress(time.Now())
 	d.away.Store(false)
 }
 
 func (d *watchdog) look() {
+	away := d.away.Load() // before last, which back stores first
 	left := d.last.Load() + d.limit.Load() - int64(time.Since(d.began))
-	if d.away.Load() {
+	if away {
 		left = d.limit.Load()
 	}
 	if left > 0 {

@@ -202,7 +202,7 @@ func (r *run) result(p plan) result {
 
 // openStreams holds many streams open at once, each begun with a prompt as
 // those of the load and having had its first event, and returns how many there
-// were and the memory each adds. All prompts are one, and it was sent before:
+// were and the memory each adds. All have one prompt, which was sent before:
 // what is remembered of prompts has a bound of its own, and is not what a stream
 // takes.
 func openStreams(addr string, proc *process, p plan) (open int, kb float64) {

@@ -63,11 +63,11 @@ func (p *process) memory() (int64, error) {
 	return rss(p.cmd.Process.Pid)
 }
 
-// collect collects garbage at each SIGUSR1, gives free memory back and says so.
-func collect() {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGUSR1)
+// collect collects garbage each time it is asked, gives free memory back and says
+// so.
+func collect(asked <-chan os.Signal) {
 	for range asked {
+		debug.FreeOSMemory() // what is in pools lives through one collection
 		debug.FreeOSMemory()
 		fmt.Println("collected")
 	}
@@ -191,7 +191,9 @@ func announceAndServe(h http.Handler, streams bool) error {
 	if err != nil {
 		return err
 	}
-	go collect()
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	go collect(asked)
 	fmt.Println(l.Addr())
 	if !streams {
 		return http.Serve(l, h)

@@ -27,7 +27,7 @@ type Request struct {
 	Sequences int                 // choices times prompts. If zero, 1
 	Cached    []int               // Cached[slot]: prompt tokens already held by the replica in that slot
 	BlockSize int                 // tokens per KV block. If zero, cached tokens count one by one
-	Tried     []*registry.Replica // not to be used again for this request
+	Tried     []*registry.Replica // not to be used for this request: they failed it, or lack what it asks for
 	Now       time.Time           // If zero, time.Now()
 	Value     any                 // for the caller's own scorers
 	Trace     *Trace              // filled with the reasons if not nil

@@ -30,7 +30,7 @@ const (
 	Dearer    Outcome = "dearer"     // another cost less
 	NoRoom    Outcome = "no room"    // its lease was refused
 	RuledOut  Outcome = "ruled out"  // a scorer said Never
-	Tried     Outcome = "tried"      // it failed this request before
+	Tried     Outcome = "tried"      // it is in Request.Tried
 	Stale     Outcome = "stale"      // its reports stopped, and others had room
 	Unhealthy Outcome = "unroutable" // ejected, draining or asleep
 )

@@ -16,7 +16,8 @@ const maxAnswer = 4 << 20
 type StatusError struct {
 	Path   string // of the question, such as /v1/models
 	Status int
-	JSON   bool // the answer is JSON, as are the server's own that have a body
+	Empty  bool // the answer has no body
+	JSON   bool // it is JSON, as are the server's own that have a body
 }
 
 // Error says what was asked and the status.
@@ -41,8 +42,8 @@ func ask(ctx context.Context, client *http.Client, base, path string) (*http.Res
 		return nil, fmt.Errorf("vllm: %s: %w", path, cause(err))
 	}
 	if resp.StatusCode != http.StatusOK {
-		drain(resp.Body)
-		return nil, &StatusError{Path: path, Status: resp.StatusCode, JSON: strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")}
+		empty := drain(resp.Body) == 0
+		return nil, &StatusError{Path: path, Status: resp.StatusCode, Empty: empty, JSON: strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")}
 	}
 	return resp, nil
 }
@@ -65,10 +66,11 @@ func askJSON(ctx context.Context, client *http.Client, base, path string, v any)
 }
 
 // drain reads what is left of a short body, so that the connection can be
-// used again, and closes it.
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, 64<<10)
+// used again, and closes it. It returns how much that was.
+func drain(body io.ReadCloser) int64 {
+	n, _ := io.CopyN(io.Discard, body, 64<<10)
 	_ = body.Close()
+	return n
 }
 
 // Model is one entry of a replica's list: a served name of the base model, or

@@ -243,9 +243,12 @@ func (p *chunkParser) cached() (n int, seen bool) {
 		p.skip()
 		return 0, false
 	}
+	var twice bool
 	for ok := p.open(); ok; ok = p.more() {
 		if string(p.key()) == "cached_tokens" {
-			n = p.countHole(holeCached, &seen)
+			c := p.peek()
+			n = p.countHole(holeCached, &twice)
+			seen = c == '-' || c >= '0' && c <= '9'
 		} else {
 			p.skip()
 		}

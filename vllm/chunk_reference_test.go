@@ -98,7 +98,7 @@ func reference(m map[string]any) chunkFacts {
 	_, f.HasUsage = m["usage"]
 	if u, ok := m["usage"].(map[string]any); ok {
 		details, _ := u["prompt_tokens_details"].(map[string]any)
-		_, detailed := details["cached_tokens"]
+		_, detailed := details["cached_tokens"].(json.Number)
 		f.Usage = vllm.Usage{
 			Present: true, Detailed: detailed, Prompt: refCount(u["prompt_tokens"]),
 			Completion: refCount(u["completion_tokens"]), Cached: refCount(details["cached_tokens"]),

@@ -47,6 +47,8 @@ var chunkTests = []chunkTest{
 		vllm.Chunk{Usage: vllm.Usage{Present: true, Detailed: true, Prompt: 1800, Completion: 2}}},
 	{"no word of the cache", head + `"choices":[],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2,"prompt_tokens_details":null}}`,
 		vllm.Chunk{Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2}}},
+	{"null of the cache", head + `"choices":[],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":null}}}`,
+		vllm.Chunk{Usage: vllm.Usage{Present: true, Prompt: 1800, Completion: 2}}},
 	{"running usage first", `{"usage":{"completion_tokens":2,"prompt_tokens":1800,"prompt_tokens_details":{"cached_tokens":16}},"model":"acme-8b","choices":[{"text":"Hel"}],"id":"chatcmpl-r1"}`,
 		vllm.Chunk{Choices: 1, Content: true, Usage: vllm.Usage{Present: true, Detailed: true, Prompt: 1800, Completion: 2, Cached: 16}}},
 	{"whole answer", head + `"choices":[{"index":0,"message":{"role":"assistant","content":"Hi","tool_calls":[]},"finish_reason":"stop"},` +
@@ -315,7 +317,7 @@ func TestChunkErrors(t *testing.T) {
 }
 
 func TestChunkFirstToken(t *testing.T) {
-	want := map[string]bool{"role": false, "usage": false, "usage first": false, "nothing cached": false, "no word of the cache": false}
+	want := map[string]bool{"role": false, "usage": false, "usage first": false, "nothing cached": false, "no word of the cache": false, "null of the cache": false}
 	for _, tt := range chunkTests {
 		var c vllm.Chunk
 		if err := c.Parse([]byte(tt.data)); err != nil {

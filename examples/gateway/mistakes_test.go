@@ -94,6 +94,7 @@ func TestOneMistake(t *testing.T) {
 		{"default above the cap", "    keys", "    max_tokens: 5\n    default_max_tokens: 6\n    keys", "10: tenants[0].default_max_tokens: is 6, want at most max_tokens, which is 5"},
 		{"a field that is none", "    keys", "    allow_fields: [priority, temperature]\n    keys", `9: tenants[0].allow_fields[1]: "temperature" does not steer the engine`},
 		{"redis policy", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: perhaps}\npools:", "2: redis.policy: expected closed, open or local_share"},
+		{"redis empty", "pools:", "redis: {}\npools:", "2: redis: says nothing; expected addresses and policy, or no such line"},
 		{"redis address", "pools:", "redis: {addresses: ['redis://127.0.0.1:6379'], policy: open}\npools:", "2: redis.addresses[0]: expected host:port"},
 		{"redis timeout", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: open, timeout: -1s}\npools:", "2: redis.timeout: must not be negative"},
 		{"redis patience", "pools:", "redis: {addresses: ['127.0.0.1:6379'], policy: open, patience: -1s}\npools:", "2: redis.patience: must not be negative"},

@@ -193,7 +193,6 @@ func (g *gateway) reload() error {
 	if err != nil {
 		return err
 	}
-	warn(c, p.file, time.Now(), g.logger)
 	for _, field := range waiting(g.began, c) {
 		g.logger.Warn("a change waits for a restart", "field", field)
 	}
@@ -208,6 +207,7 @@ func (g *gateway) reload() error {
 	if err := g.keys.Replace(p.keys); err != nil {
 		return errors.Join(errors.New("pools and models are replaced, the keys are not"), err)
 	}
+	warn(c, p.file, time.Now(), g.logger)
 	g.metrics.SetNames(p.names)
 	if g.tls != nil && c.TLS.Cert != "" {
 		return g.tls.use(c.TLS)

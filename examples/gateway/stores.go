@@ -26,6 +26,8 @@ var policies = map[string]redisquota.Policy{
 func checkRedis(c *redisConfig, stream string, m *mistakes) {
 	used := !reflect.ValueOf(*c).IsZero()
 	switch {
+	case m.lines["redis"] > 0 && !used:
+		m.add("redis", "says nothing; expected addresses and policy, or no such line for a gateway that counts alone")
 	case len(c.Addresses) == 0 && stream != "":
 		m.add("usage.redis_stream", "needs redis.addresses")
 	case len(c.Addresses) == 0 && used:

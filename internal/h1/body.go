@@ -61,7 +61,7 @@ func (b *body) Read(p []byte) (int, error) {
 		switch {
 		case bad != nil:
 			b.fail(bad)
-		case ended && b.chunked && b.x.conn.aborted.Load(): // so does a replica end it that is told
+		case ended && b.chunked && b.x.conn.aborted.Load(): // a replica that sees its connection end may end the answer in good order
 			b.fail(net.ErrClosed)
 		case ended:
 			b.end(!extra && err == nil)

@@ -1,11 +1,14 @@
 package h1
 
-import "errors"
-
-var (
-	errChunk     = errors.New("h1: the answer's chunk framing is broken")
-	errChunkLine = errors.New("h1: the answer has a chunk line that is too long")
+import (
+	"errors"
+	"fmt"
 )
+
+// ErrFraming says that an answer's chunks are not as HTTP has them.
+var ErrFraming = errors.New("h1: the answer's chunk framing is broken")
+
+var errChunkLine = fmt.Errorf("%w: a line is too long", ErrFraming)
 
 // maxLine bounds a chunk's size line with its extensions, and all trailers.
 const maxLine = 4 << 10
@@ -71,7 +74,7 @@ func (c *chunks) frame(b byte) error {
 		return c.until(b, inSizeLF)
 	case inSizeLF:
 		if b != '\n' {
-			return errChunk
+			return ErrFraming
 		}
 		c.state, c.line, c.digits = inData, 0, 0
 		if c.left == 0 {
@@ -103,12 +106,12 @@ func (c *chunks) size(b byte) error {
 	v := hexDigit(b)
 	if v < 0 {
 		if c.digits == 0 {
-			return errChunk
+			return ErrFraming
 		}
 		return c.pad(b)
 	}
 	if c.digits++; c.digits > 15 {
-		return errChunk
+		return ErrFraming
 	}
 	c.left = c.left<<4 | v
 	return nil
@@ -121,12 +124,12 @@ func (c *chunks) pad(b byte) error {
 		c.state = inPad
 	case ';':
 		if c.state == inPad { // RFC 9112 would have it, net/http not: nobody sends it
-			return errChunk
+			return ErrFraming
 		}
 		c.state = inExt
 	case '\r':
 	default:
-		return errChunk
+		return ErrFraming
 	}
 	return c.until(b, inSizeLF)
 }
@@ -152,14 +155,14 @@ func (c *chunks) until(b byte, next uint8) error {
 	case '\r':
 		c.state = next
 	case '\n':
-		return errChunk
+		return ErrFraming
 	}
 	return nil
 }
 
 func (c *chunks) expect(got, want byte, next uint8) error {
 	if got != want {
-		return errChunk
+		return ErrFraming
 	}
 	c.state = next
 	return nil

@@ -167,8 +167,10 @@ type HeadError struct {
 	Err       error
 }
 
+// Error says what was being read, and what became of it.
 func (e *HeadError) Error() string { return "h1: reading the head of the answer: " + e.Err.Error() }
 
+// Unwrap returns Err.
 func (e *HeadError) Unwrap() error { return e.Err }
 
 // receive reads the answer's head. What came with it is in the reader.
