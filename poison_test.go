@@ -6,9 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/expediterhq/expediter"
 )
 
 const startTime = "\nprocess_start_time_seconds "
@@ -86,6 +89,42 @@ func TestLossesByChance(t *testing.T) {
 			t.Errorf("%d attempts, want 3", r.Attempts)
 		}
 	})
+}
+
+// TestSameBodyLossesByChance: a request that two clients send over and over is
+// no poison either, while its replicas report that they live on.
+func TestSameBodyLossesByChance(t *testing.T) {
+	for _, clients := range []int{1, 2} {
+		t.Run(fmt.Sprint(clients), func(t *testing.T) {
+			front := func(_ int, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost {
+						panic(http.ErrAbortHandler)
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+			config := func(c *expediter.Config) { c.Scrape, c.Retry.Burst = 200*time.Millisecond, 100_000 }
+			inMemory(t, option{replicas: 6, front: front, config: config}, func(t *testing.T, h *house) {
+				time.Sleep(3 * time.Second)
+				end := time.Now().Add(4 * time.Second)
+				var wg sync.WaitGroup
+				for i := range clients {
+					wg.Go(func() {
+						time.Sleep(time.Duration(i) * 70 * time.Millisecond) // between reports
+						for time.Now().Before(end) {
+							if status, body := h.chat(chatBody(true, 5, "unlucky")); strings.Contains(body, "request_crashes_engine") {
+								t.Errorf("status %d, body %s, although no replica went down", status, body)
+								return
+							}
+							time.Sleep(10 * time.Millisecond)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		})
+	}
 }
 
 // TestLossesOfOneReplica: several losses of one replica, of which no report

@@ -147,6 +147,42 @@ func TestSlowStreamLives(t *testing.T) {
 	})
 }
 
+// TestSlowClientIsNotSilence: a client that reads nothing for longer than a replica
+// may be silent, but not than a write may take, gets the whole stream, and the
+// replica is not blamed.
+func TestSlowClientIsNotSilence(t *testing.T) {
+	const tokens = 4000 // more than all buffers on the way hold
+	inMemory(t, option{
+		config: func(c *expediter.Config) { c.Timeouts.Silence, c.Timeouts.Write = time.Second, 30*time.Second },
+		front: func(_ int, next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost {
+					next.ServeHTTP(w, r)
+					return
+				}
+				io.Copy(io.Discard, r.Body)
+				for range tokens {
+					sse(w, contentChunk)
+				}
+				sse(w, finishChunk, "[DONE]")
+			})
+		},
+	}, func(t *testing.T, h *house) {
+		resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, tokens, "hi"))
+		time.Sleep(10 * time.Second)
+		body := readAll(t, resp)
+		if n := strings.Count(body, `"content":"a"`); n != tokens || !strings.HasSuffix(body, "data: [DONE]\n\n") {
+			t.Errorf("%d tokens that end with %q, want %d", n, body[max(len(body)-100, 0):], tokens)
+		}
+		if n, _ := h.replicas[0].reg.Failures(); n != 0 {
+			t.Errorf("%d failures held against the replica, want none", n)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Status != expediter.StatusOK {
+			t.Errorf("record = %+v", r)
+		}
+	})
+}
+
 // TestClientLeaves: in every phase the replica's connection
 // ends at once, and everything is given back.
 func TestClientLeaves(t *testing.T) {

@@ -51,3 +51,73 @@ func TestOneReplicaCountsOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestReportsDecide: the first report that is late enough after a replica's losses
+// decides about them, and not about one that comes later.
+func TestReportsDecide(t *testing.T) {
+	const ms = time.Millisecond
+	for _, tt := range []struct {
+		name               string
+		told               func(o *ordeal)
+		certain, undecided int
+	}{
+		{"a report", func(o *ordeal) { o.lost(0); o.report(100 * ms) }, 0, 0},
+		{"a report that was under way", func(o *ordeal) { o.lost(0); o.report(99 * ms) }, 0, 1},
+		{"another process", func(o *ordeal) { o.lost(0); o.replica.Restarted(); o.report(200 * ms) }, 1, 0},
+		{"taken out of the pool", func(o *ordeal) { o.lost(0); o.replica.Pool().Remove(o.replica) }, 0, 0},
+		{"lost again after a report", func(o *ordeal) { o.lost(0); o.report(200 * ms); o.lost(300 * ms) }, 0, 1},
+		{"lost again after a report, and convicted of what was before", func(o *ordeal) { o.lost(0); o.report(200 * ms); o.lost(300 * ms); o.convict(100 * ms) }, 0, 1},
+		{"lost again before a report that was under way", func(o *ordeal) { o.lost(0); o.lost(time.Second); o.report(1050 * ms) }, 0, 1},
+		{"lost again before a report", func(o *ordeal) { o.lost(0); o.lost(time.Second); o.report(1100 * ms) }, 0, 0},
+		{"lost again after a report, and then one", func(o *ordeal) {
+			o.lost(0)
+			o.report(200 * ms)
+			o.lost(300 * ms)
+			o.report(400 * ms)
+		}, 0, 0},
+		{"lost again and again, and silent", func(o *ordeal) {
+			for at := range 10 {
+				o.lost(time.Duration(at) * 100 * ms)
+			}
+			o.convict(500 * ms)
+		}, 1, 0},
+		{"convicted after a report", func(o *ordeal) { o.lost(0); o.report(200 * ms); o.convict(time.Second) }, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			pool, err := registry.NewPool(registry.PoolConfig{Name: "p"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := pool.Add(registry.ReplicaConfig{URL: "http://127.0.0.1:1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
+			o := &ordeal{poison: newPoison(), replica: r, began: now.Add(-10 * time.Second)}
+			tt.told(o)
+			if c, u := o.poison.count(1, now); c != tt.certain || u != tt.undecided {
+				t.Errorf("count = %d, %d, want %d, %d", c, u, tt.certain, tt.undecided)
+			}
+		})
+	}
+}
+
+// ordeal is what one request does to one replica, at times from its start.
+type ordeal struct {
+	poison  *poison
+	replica *registry.Replica
+	began   time.Time
+}
+
+func (o *ordeal) lost(at time.Duration) {
+	t := o.began.Add(at)
+	o.poison.lost(1, loss{o.replica, o.replica.Generation(), t, t})
+}
+
+func (o *ordeal) report(at time.Duration) {
+	o.replica.Report(registry.State{At: o.began.Add(at)})
+}
+
+func (o *ordeal) convict(before time.Duration) {
+	o.poison.convict(1, o.began.Add(before), o.began.Add(before))
+}

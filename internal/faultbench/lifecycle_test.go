@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -91,6 +92,54 @@ func TestQ1Drain(t *testing.T) {
 	if n := len(h.Records()); n != streams {
 		t.Errorf("%d records, want %d", n, streams)
 	}
+}
+
+// TestQ1CloseStalledClients: Close waits neither for clients that do not read what
+// they get nor for those that do not send what they announced: nothing is under
+// way after it.
+func TestQ1CloseStalledClients(t *testing.T) {
+	const events, buffer = 128, 64 << 10
+	large := strings.Repeat("B", 16<<10) // more than all buffers on the way hold
+	h := faultbench.Open(t, faultbench.Options{
+		Racing: true,
+		Server: func(s *http.Server) {
+			s.ConnState = func(c net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					_ = c.(interface{ SetWriteBuffer(int) error }).SetWriteBuffer(buffer)
+				}
+			}
+		},
+		Respond: func(g *faultbench.Got) faultbench.Script {
+			s := faultbench.Speak(g)
+			s.Text = g.Nonce + large
+			return s.Script()
+		},
+	})
+	var clients []*faultbench.Leaver
+	for _, stream := range []bool{true, false} {
+		l := h.Dial()
+		_ = l.Conn.SetReadBuffer(buffer)
+		body, _ := (&faultbench.Request{Stream: stream, MaxTokens: events}).Body()
+		fmt.Fprintf(l.Conn, "%s%s", h.Head(len(body)), body)
+		if _, err := l.R.ReadByte(); err != nil {
+			t.Error(err)
+		}
+		clients = append(clients, l)
+	}
+	sender := h.Dial()
+	fmt.Fprintf(sender.Conn, "%s{", h.Head(1000))
+	clients = append(clients, sender)
+	h.Eventually("all to be under way", func() bool { return h.Handler.InFlight() == len(clients) })
+	if err := h.Handler.Close(); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if n := h.Handler.InFlight(); n != 0 {
+		t.Errorf("%d requests are under way after Close", n)
+	}
+	for _, l := range clients {
+		l.Leave(true)
+	}
+	h.Check()
 }
 
 // TestQ3ReloadUnderLoad: reloads with replicas, names and limits coming and

@@ -166,6 +166,49 @@ func TestAwaitAborted(t *testing.T) {
 	}
 }
 
+// TestAwaitAbortedIsNotComplete: nor does the other side's answer to the end of the
+// context look like the end of what came, where all of that had been read.
+func TestAwaitAbortedIsNotComplete(t *testing.T) {
+	const sent = "half of it"
+	gone := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, sent)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(gone)
+	}))
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	resp, _ := get(ctx, t, open(t, config()), s.URL)
+	var got []byte
+	p := make([]byte, 64)
+	read := func() error {
+		n, err := resp.Body.Read(p)
+		got = append(got, p[:n]...)
+		return err
+	}
+	resp.Body.(h1.Stream).Await(func() bool {
+		for len(got) < len(sent) {
+			if err := read(); err == rawio.ErrNotYet {
+				return false
+			} else if err != nil {
+				t.Errorf("before the end of the context: %v", err)
+				return true
+			}
+		}
+		cancel()
+		<-gone
+		s.Close() // waits for the end of the answer to have been sent
+		for i := range 3 {
+			if err := read(); string(got) != sent || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("read %d: %q, %v, want %v", i, got, err, net.ErrClosed)
+			}
+		}
+		return true
+	})
+}
+
 // TestAwaitPanic: the connection of a step that panics is closed.
 func TestAwaitPanic(t *testing.T) {
 	closed := make(chan struct{})

@@ -3,18 +3,23 @@
 package h1_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"os"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/expediterhq/expediter/internal/h1"
 )
@@ -189,5 +194,119 @@ func TestFree(t *testing.T) {
 	c.Close()
 	if !c.Free() {
 		t.Error("not free when closed after it was begun")
+	}
+}
+
+// told is a connection whose other side is told that it ends, and has the last
+// word, as with the alert of TLS or half a close.
+type told struct {
+	net.Conn
+	last func()
+}
+
+func (c told) Close() error {
+	c.last()
+	return c.Conn.Close()
+}
+
+// TestAbortedIsNotComplete: an answer that its context ends does not look complete
+// because the other side then ends it in good order.
+func TestAbortedIsNotComplete(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	_ = far.SetDeadline(time.Now().Add(10 * time.Second)) // a hang fails the test
+	cfg := config()
+	cfg.Dial = func(context.Context, string, string) (net.Conn, error) {
+		return told{near, sync.OnceFunc(func() { _, _ = io.WriteString(far, "0\r\n\r\n") })}, nil
+	}
+	var replica sync.WaitGroup
+	defer replica.Wait()
+	replica.Go(func() {
+		if _, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+			_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	resp, err := open(t, cfg).RoundTrip(request(t, ctx, "http://replica", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if rest, err := io.ReadAll(resp.Body); len(rest) > 0 || !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the rest is %q, %v, want %v", rest, err, net.ErrClosed)
+	}
+}
+
+// unwritten is a connection that tells of its writes that they failed, although
+// they were made.
+type unwritten struct {
+	net.Conn
+	err error
+}
+
+func (c unwritten) Write(p []byte) (int, error) {
+	n, _ := c.Conn.Write(p)
+	return n, c.err
+}
+
+// TestHeadError: what came instead of a head is told from a connection that was
+// lost, and either from one on which nothing came at all.
+func TestHeadError(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: text/pl"
+	failed := errors.New("the write failed")
+	for _, tt := range []struct {
+		name, answer string
+		write        error
+		want         *h1.HeadError // nil: the write's error
+		is           error         // what it wraps; nil: any
+	}{
+		{"nothing, then the end", end, nil, &h1.HeadError{}, io.ErrUnexpectedEOF},
+		{"nothing in time", "", nil, &h1.HeadError{}, os.ErrDeadlineExceeded},
+		{"half a head, then the end", head + end, nil, &h1.HeadError{Begun: true}, io.ErrUnexpectedEOF},
+		{"half a head, and no more in time", head, nil, &h1.HeadError{Begun: true}, os.ErrDeadlineExceeded},
+		{"informational, then the end", "HTTP/1.1 100 Continue\r\n\r\n" + end, nil, &h1.HeadError{Begun: true}, io.ErrUnexpectedEOF},
+		{"not HTTP", "SSH-2.0-OpenSSH_9\r\n\r\n", nil, &h1.HeadError{Begun: true, Malformed: true}, nil},
+		{"not HTTP, then the end", "SSH-2.0-OpenSSH_9\r\n\r\n" + end, nil, &h1.HeadError{Begun: true, Malformed: true}, nil},
+		{"a field that is none", "HTTP/1.1 200 OK\r\nnonsense\r\n\r\n", nil, &h1.HeadError{Begun: true, Malformed: true}, nil},
+		{"above the limit", "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 1<<10) + "\r\n\r\n", nil, &h1.HeadError{Begun: true, Malformed: true}, nil},
+		{"informational above the limit", strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 50), nil, &h1.HeadError{Begun: true, Malformed: true}, nil},
+		{"write failed, half a head", head + end, failed, &h1.HeadError{Begun: true}, io.ErrUnexpectedEOF},
+		{"write failed, nothing", end, failed, nil, failed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := serve(t, tt.answer)
+			cfg := config()
+			cfg.MaxHead, cfg.HeadTimeout = 1<<10, time.Minute
+			if tt.is == os.ErrDeadlineExceeded {
+				cfg.HeadTimeout = 100 * time.Millisecond
+			}
+			if tt.write != nil {
+				dial := cfg.Dial
+				cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					c, err := dial(ctx, network, address)
+					return unwritten{c, tt.write}, err
+				}
+			}
+			resp, err := open(t, cfg).RoundTrip(request(t, t.Context(), "http://"+s.Addr().String(), "question"))
+			if err == nil {
+				resp.Body.Close()
+				t.Fatalf("status %d, want an error", resp.StatusCode)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) {
+				t.Errorf("RoundTrip = %v, want one that wraps %v", err, tt.is)
+			}
+			var got *h1.HeadError
+			if errors.As(err, &got) != (tt.want != nil) {
+				t.Fatalf("RoundTrip = %v, a *HeadError: %t, want %t", err, got != nil, tt.want != nil)
+			}
+			if got != nil && (got.Begun != tt.want.Begun || got.Malformed != tt.want.Malformed) {
+				t.Errorf("begun %t, malformed %t, want %t, %t: %v", got.Begun, got.Malformed, tt.want.Begun, tt.want.Malformed, err)
+			}
+		})
 	}
 }
