@@ -94,7 +94,7 @@ func TestLossesByChance(t *testing.T) {
 // TestSameBodyLossesByChance: a request that two clients send over and over is
 // no poison either, while its replicas report that they live on.
 func TestSameBodyLossesByChance(t *testing.T) {
-	for _, clients := range []int{1, 2} {
+	for _, clients := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint(clients), func(t *testing.T) {
 			front := func(_ int, next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

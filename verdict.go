@@ -12,6 +12,11 @@ const afterLoss = 100 * time.Millisecond
 
 // judgeLocked decides what can be decided about the losses.
 func (k *kill) judgeLocked() {
+	for i, l := range k.undecided {
+		if s := l.replica.State(); s != nil && s.At.Add(-afterLoss).After(l.at) && l.replica.Generation() == l.generation {
+			k.undecided[i].at = s.At.Add(-afterLoss) // it lived on till then
+		}
+	}
 	k.undecided = slices.DeleteFunc(k.undecided, func(l loss) bool {
 		s := l.replica.State() // before the generation, which changes first
 		switch {

@@ -81,6 +81,7 @@ func TestReportsDecide(t *testing.T) {
 			}
 			o.convict(500 * ms)
 		}, 1, 0},
+		{"lost again and again, and heard", func(o *ordeal) { o.lost(0); o.lost(150 * ms); o.report(200 * ms); o.convict(50 * ms) }, 0, 1},
 		{"convicted after a report", func(o *ordeal) { o.lost(0); o.report(200 * ms); o.convict(time.Second) }, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
