@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/sse"
 	"github.com/expediterhq/expediter/vllm"
 )
@@ -16,7 +17,7 @@ import (
 // known are errors whose text is fixed.
 var known = [...]error{
 	errNoFirstToken, errSilence, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded,
-	vllm.ErrAddress, vllm.ErrChunkSyntax, vllm.ErrChunkObject, vllm.ErrChunkDepth,
+	vllm.ErrAddress, vllm.ErrChunkSyntax, vllm.ErrChunkObject, vllm.ErrChunkDepth, h1.ErrFraming,
 }
 
 // plain says for the log why an attempt failed. What a replica sends can hold
@@ -29,6 +30,7 @@ func plain(err error) string {
 	var unverified *tls.CertificateVerificationError // what certificates say came before any request
 	var alert tls.AlertError
 	var file *vllm.FileError
+	var head *h1.HeadError
 	switch {
 	case errors.As(err, &unverified):
 		return unverified.Error()
@@ -42,6 +44,8 @@ func plain(err error) string {
 		return "the engine answered status " + strconv.Itoa(engine.Status)
 	case errors.As(err, &large):
 		return large.Error()
+	case errors.As(err, &head) && head.Malformed:
+		return "the head of the answer is not HTTP, or too large"
 	}
 	for _, e := range known {
 		if errors.Is(err, e) {

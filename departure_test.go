@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,61 @@ func (p *parting) Read(b []byte) (int, error) {
 }
 
 func (p *parting) Close() error { return nil }
+
+// TestDepartureAfterAFailure: a client that leaves, or a gateway that ends, while a
+// failed attempt is looked into is not told of the failure.
+func TestDepartureAfterAFailure(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		end    func(h *house, leave func())
+		status expediter.Status
+		by     expediter.Party
+		http   int
+	}{
+		{"the client leaves", func(_ *house, leave func()) { leave() }, expediter.StatusCancelled, expediter.ByClient, 499},
+		{"the gateway ends", func(h *house, _ func()) { h.handler.Close() }, expediter.StatusFailed, expediter.ByGateway, 503},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var slow atomic.Bool
+			front := func(_ int, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch {
+					case r.Method == http.MethodPost:
+						slow.Store(true)
+						w.WriteHeader(http.StatusInternalServerError)
+					case slow.Load() && r.URL.Path == "/health":
+						time.Sleep(200 * time.Millisecond)
+						next.ServeHTTP(w, r)
+					default:
+						next.ServeHTTP(w, r)
+					}
+				})
+			}
+			inMemory(t, option{replicas: 3, front: front}, func(t *testing.T, h *house) {
+				time.Sleep(time.Second) // the replicas have reported
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				go func() {
+					time.Sleep(100 * time.Millisecond)
+					tt.end(h, leave)
+				}()
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url+"/v1/chat/completions", strings.NewReader(chatBody(true, 5, "hi")))
+				must(t, err)
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("Authorization", "Bearer "+h.key)
+				if resp, err := h.client.Do(r); err == nil {
+					resp.Body.Close()
+				}
+				rec := h.records.wait(t, 1)[0]
+				slow.Store(false)
+				time.Sleep(300 * time.Millisecond) // until nobody waits for /health
+				if rec.Status != tt.status || rec.EndedBy != tt.by || rec.HTTPStatus != tt.http || rec.Attempts != 1 || rec.Charged != 0 {
+					t.Errorf("record = %+v, want %s by %s with %d after one attempt, and nothing charged", rec, tt.status, tt.by, tt.http)
+				}
+			})
+		})
+	}
+}
 
 // TestDepartureIsNoFault: what a replica answers when its client has left is not
 // held against it, and the record says who left.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -119,9 +120,22 @@ func (q *request) run() error {
 			q.h.poison.clear(q.size.print)
 		}
 		if err == nil || !q.again(err) {
-			return err
+			return q.over(err)
 		}
 	}
+}
+
+// over is how a request ends that is not tried again. One that could have been, but
+// that nobody waits for any more, did not fail.
+func (q *request) over(err error) error {
+	var f *failure
+	switch {
+	case q.started || q.ctx.Err() == nil || !errors.As(err, &f):
+		return err
+	case q.r.Context().Err() != nil:
+		return errClientGone
+	}
+	return errShutdown()
 }
 
 func endpoint(k openai.Kind) string {

@@ -25,8 +25,8 @@ func (d *decoder) blank(path string, n *node, v reflect.Value) {
 }
 
 // meanings tells what stands for a value that is 0 or empty, by its path
-// without indices. A number that is not listed stands for its default; where
-// nothing is said here, it is what it says.
+// without indices. A number that is not listed stands for its default, and
+// nothing is told of other fields.
 var meanings = map[string]string{
 	"admin":                        "that /metrics is on the public address",
 	"tls.client_ca":                "that clients need no certificate",
@@ -55,12 +55,12 @@ var meanings = map[string]string{
 	"redis.share":                  "",
 }
 
-var index = regexp.MustCompile(`\[\d+\]`)
+var indices = regexp.MustCompile(`\[\d+\]`)
 
 // noteBlanks adds each blank that means something else than it seems to.
 func noteBlanks(blanks []blank, notes *mistakes) {
 	for _, b := range blanks {
-		meaning, listed := meanings[index.ReplaceAllString(b.path, "[]")]
+		meaning, listed := meanings[indices.ReplaceAllString(b.path, "[]")]
 		if !listed && b.number {
 			meaning = "the default"
 		}
