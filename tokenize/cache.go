@@ -12,17 +12,19 @@ import (
 // turns of conversations, system prompts, lists of tools. A conversation comes
 // back with each of its turns, so all but the newest are found. Text between
 // two added tokens is encoded the same whatever surrounds them, so the ids are
-// always those the tokenizer itself gives. It is safe for concurrent use; its
-// memory is bounded.
+// always those the tokenizer itself gives. What is seen for the first time is
+// only noted: prompts that never come again take no room from conversations.
+// It is safe for concurrent use; its memory is bounded.
 type Cache struct {
 	b    *BPE
-	max  int
+	max  int // bytes of entries
 	seed maphash.Seed
 
 	mu   sync.Mutex
 	used int // bytes
 	part map[uint64]*cached
-	ring cached // ring.next is the entry used last
+	ring cached   // ring.next is the entry used last
+	seen []uint32 // of pieces seen last: part of the key, at a place given by the rest
 }
 
 // cached is a piece of text with its ids. Text, ids and what blocks points to
@@ -52,12 +54,16 @@ const (
 	cacheAtLeast = 192
 	// cachedOverhead is about what an entry takes beside its contents.
 	cachedOverhead = cachedSize + 64
+	// seenPer is how many bytes of memory there are for each note of a piece
+	// seen once.
+	seenPer = 512
 )
 
 // NewCache returns a cache in front of b that takes up to about maxBytes of
 // memory. With fewer than a few thousand it remembers nothing.
 func NewCache(b *BPE, maxBytes int) *Cache {
-	c := &Cache{b: b, max: maxBytes, seed: maphash.MakeSeed(), part: map[uint64]*cached{}}
+	seen := make([]uint32, max(0, maxBytes)/seenPer+1)
+	c := &Cache{b: b, max: maxBytes - 4*len(seen), seed: maphash.MakeSeed(), part: map[uint64]*cached{}, seen: seen}
 	c.ring.next, c.ring.prev = &c.ring, &c.ring
 	return c
 }
@@ -106,8 +112,8 @@ func (c *Cache) encode(e *encoder, s string, first bool) {
 		e.part(s, first)
 		return
 	}
-	start := len(e.ids)
-	found := c.find(s, first)
+	start, key := len(e.ids), c.key(s, first)
+	found, again := c.find(key, s, first)
 	if found != nil {
 		e.ids = append(e.ids, found.ids...)
 		if len(e.ids) > e.stop {
@@ -115,8 +121,8 @@ func (c *Cache) encode(e *encoder, s string, first bool) {
 		}
 	} else {
 		e.part(s, first)
-		if e.err == nil {
-			found = c.add(s, first, e.ids[start:])
+		if again && e.err == nil {
+			found = c.add(key, s, first, e.ids[start:])
 		}
 	}
 	if h := e.around.hasher; h != nil && found != nil && e.err == nil {
@@ -132,26 +138,37 @@ func (c *Cache) key(s string, first bool) uint64 {
 	return key
 }
 
-// find returns the entry of a piece, or nil.
-func (c *Cache) find(s string, first bool) *cached {
-	key := c.key(s, first)
+// find returns the entry of a piece, or nil and whether the piece has been
+// asked for not long ago.
+func (c *Cache) find(key uint64, s string, first bool) (found *cached, again bool) {
 	c.mu.Lock()
 	e := c.part[key]
 	if e != nil {
 		e.unlink()
 		e.linkAfter(&c.ring)
+	} else {
+		again = c.noteLocked(key)
 	}
 	c.mu.Unlock()
 	if e == nil || e.text != s || e.first != first {
-		return nil
+		return nil, again
 	}
-	return e
+	return e, true
+}
+
+// noteLocked notes that a piece was asked for, and reports whether that was noted
+// already.
+func (c *Cache) noteLocked(key uint64) (again bool) {
+	at := &c.seen[key%uint64(len(c.seen))]
+	mark := uint32(key>>32) | 1 // a place without a note is 0
+	again = *at == mark
+	*at = mark
+	return again
 }
 
 // add makes an entry, unless it would take too large a part of the cache.
-func (c *Cache) add(s string, first bool, ids []uint32) *cached {
-	e := &cached{first: first, key: c.key(s, first)}
-	e.text, e.ids = s, ids
+func (c *Cache) add(key uint64, s string, first bool, ids []uint32) *cached {
+	e := &cached{text: s, first: first, ids: ids, key: key}
 	if e.cost() > c.max/8 {
 		return nil
 	}
