@@ -55,9 +55,11 @@ func (x *index) fetch(keys []uint64) {
 	if len(x.cells) == 0 {
 		return
 	}
+	var sum uint64
 	for _, key := range keys {
-		x.sink ^= x.cells[x.home(key)].key
+		sum += x.cells[x.home(key)].key
 	}
+	x.sink = sum
 }
 
 // set adds slots to those that hold key.

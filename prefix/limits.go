@@ -72,7 +72,7 @@ func (t *Table) budgetLocked() int {
 			fixed += shards * (64 + firstCells*cellBytes)
 		}
 	}
-	fixed += int64(len(t.live)) * (256 + pageNodes*nodeBytes + 4*firstCells)
+	fixed += int64(len(t.live)) * (256 + pageNodes*nodeBytes + entryBytes*firstCells)
 	return int(max(0, (t.cfg.MaxBytes-fixed)/pairBytes))
 }
 

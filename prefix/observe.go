@@ -52,7 +52,7 @@ func (t *Table) doubtLocked(s *slot) {
 	}
 	p := t.planes[s.num/planeSlots].Load()
 	for s.list.n > 0 && int32(s.list.node(s.list.last).stamp-s.strike) <= 0 {
-		t.evictOneLocked(p, s)
+		t.evictSomeLocked(p, s, 1)
 	}
 	s.doubts = 0
 }

@@ -6,15 +6,25 @@ package prefix
 // odd and is secret for the same reason as index.mul.
 type recent struct {
 	pages []*[pageNodes]node
-	table []uint32 // node numbers; size is a power of two
-	made  uint32   // nodes handed out so far
-	free  uint32   // list of given back nodes, by next
-	first uint32   // most recently used
+	table []entry // size is a power of two
+	made  uint32  // nodes handed out so far
+	free  uint32  // list of given back nodes, by next
+	first uint32  // most recently used
 	last  uint32
 	n     int
 	mul   uint64
-	sink  uint32 // keeps the loads of fetch
+	sink  entry // keeps the loads of fetch
 }
+
+// entry is a node's number below the upper half of its mixed key, which tells
+// its place and, nearly always, other keys from it without a look at the node.
+// 0 is none.
+type entry uint64
+
+func (e entry) node() uint32 { return uint32(e) }
+
+// at returns the place of the entry in a table of size places.
+func (e entry) at(size int) int { return place(uint64(e), size) }
 
 type node struct {
 	key        uint64
@@ -24,8 +34,9 @@ type node struct {
 }
 
 const (
-	pageNodes = 512
-	nodeBytes = 24
+	pageNodes  = 512
+	nodeBytes  = 24
+	entryBytes = 8
 )
 
 func (q *recent) node(i uint32) *node { return &q.pages[(i-1)/pageNodes][(i-1)%pageNodes] }
@@ -35,11 +46,14 @@ func (q *recent) find(key uint64) uint32 {
 	if q.n == 0 {
 		return 0
 	}
-	mask := len(q.table) - 1
-	for p := place(key*q.mul, len(q.table)); ; p = (p + 1) & mask {
-		i := q.table[p]
-		if i == 0 || q.node(i).key == key {
-			return i
+	mask, mixed := len(q.table)-1, entry(key*q.mul)
+	for p := mixed.at(len(q.table)); ; p = (p + 1) & mask {
+		e := q.table[p]
+		if e == 0 {
+			return 0
+		}
+		if e>>32 == mixed>>32 && q.node(e.node()).key == key {
+			return e.node()
 		}
 	}
 }
@@ -50,8 +64,30 @@ func (q *recent) fetch(keys []uint64) {
 	if len(q.table) == 0 {
 		return
 	}
+	var sum entry
 	for _, key := range keys {
-		q.sink ^= q.table[place(key*q.mul, len(q.table))]
+		sum += q.table[entry(key*q.mul).at(len(q.table))]
+	}
+	q.sink = sum
+}
+
+// absent returns how many of keys have no node.
+func (q *recent) absent(keys []uint64) (n int) {
+	for _, key := range keys {
+		if q.find(key) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// renew makes those of keys that are there the most recently used.
+func (q *recent) renew(keys []uint64, stamp uint32) {
+	for _, key := range keys {
+		if i := q.find(key); i != 0 {
+			q.unlink(i)
+			q.lead(i, stamp)
+		}
 	}
 }
 
@@ -65,6 +101,12 @@ func (q *recent) touch(key uint64, stamp, shard uint32) (added bool) {
 		q.node(i).shard = shard
 		added = true
 	}
+	q.lead(i, stamp)
+	return added
+}
+
+// lead puts node i, which is not in the list, at its head.
+func (q *recent) lead(i, stamp uint32) {
 	nd := q.node(i)
 	nd.stamp = stamp
 	nd.prev, nd.next = 0, q.first
@@ -74,7 +116,6 @@ func (q *recent) touch(key uint64, stamp, shard uint32) (added bool) {
 		q.last = i
 	}
 	q.first = i
-	return added
 }
 
 func (q *recent) unlink(i uint32) {
@@ -107,49 +148,68 @@ func (q *recent) insert(key uint64) uint32 {
 		i = q.made
 	}
 	q.node(i).key = key
-	q.enter(i)
+	q.enter(entry(key*q.mul)>>32<<32 | entry(i))
 	q.n++
 	return i
 }
 
-func (q *recent) enter(i uint32) {
+func (q *recent) enter(e entry) {
 	mask := len(q.table) - 1
-	p := place(q.node(i).key*q.mul, len(q.table))
+	p := e.at(len(q.table))
 	for q.table[p] != 0 {
 		p = (p + 1) & mask
 	}
-	q.table[p] = i
+	q.table[p] = e
 }
 
 func (q *recent) grow() {
-	q.table = make([]uint32, max(firstCells, 2*len(q.table)))
-	for i := q.first; i != 0; i = q.node(i).next {
-		q.enter(i)
+	old := q.table
+	q.table = make([]entry, max(firstCells, 2*len(old)))
+	for _, e := range old {
+		if e != 0 {
+			q.enter(e)
+		}
 	}
 }
 
-// evict removes the least recently used key and returns it with its shard. The
-// list must not be empty.
-func (q *recent) evict() (key uint64, shard uint32) {
-	i := q.last
-	key, shard = q.node(i).key, q.node(i).shard
-	q.unlink(i)
-	q.leave(i)
-	q.node(i).next = q.free
-	q.free = i
-	q.n--
-	return key, shard
+// evicted is a key that was taken out, and the shard that has it.
+type evicted struct {
+	key   uint64
+	shard uint32
+}
+
+// evict removes the least recently used keys, at most as many as are left or
+// as out has room for, and returns out with them.
+func (q *recent) evict(out []evicted) []evicted {
+	out = out[:min(len(out), q.n)]
+	i, sum := q.last, entry(0)
+	for j := range out {
+		nd := q.node(i)
+		out[j] = evicted{nd.key, nd.shard}
+		sum += q.table[entry(nd.key*q.mul).at(len(q.table))] // as fetch does
+		i = nd.prev
+	}
+	q.sink = sum
+	for range out {
+		i := q.last
+		q.unlink(i)
+		q.leave(i)
+		q.node(i).next = q.free
+		q.free = i
+		q.n--
+	}
+	return out
 }
 
 // leave takes node i out of the table and closes the gap.
 func (q *recent) leave(i uint32) {
 	mask := len(q.table) - 1
-	gap := place(q.node(i).key*q.mul, len(q.table))
-	for q.table[gap] != i {
+	gap := entry(q.node(i).key * q.mul).at(len(q.table))
+	for q.table[gap].node() != i {
 		gap = (gap + 1) & mask
 	}
 	for p := (gap + 1) & mask; q.table[p] != 0; p = (p + 1) & mask {
-		home := place(q.node(q.table[p]).key*q.mul, len(q.table))
+		home := q.table[p].at(len(q.table))
 		if (p-home)&mask >= (p-gap)&mask {
 			q.table[gap] = q.table[p]
 			gap = p
@@ -169,5 +229,5 @@ func (q *recent) compact() recent {
 }
 
 func (q *recent) bytes() int64 {
-	return int64(len(q.pages))*(pageNodes*nodeBytes+8) + 4*int64(len(q.table))
+	return int64(len(q.pages))*(pageNodes*nodeBytes+8) + entryBytes*int64(len(q.table))
 }

@@ -64,9 +64,9 @@ type slot struct {
 }
 
 // Worst-case bytes per block held by one slot: its node, its place in the
-// slot's table (a quarter full at least, half as much again while it grows)
-// and a cell of the plane for itself alone (likewise).
-const pairBytes = nodeBytes + 4*4*3/2 + cellBytes*4*3/2
+// slot's table (three eighths full at least, half as much again while it grows)
+// and a cell of the plane for itself alone (a quarter full at least, likewise).
+const pairBytes = nodeBytes + entryBytes*8/3*3/2 + cellBytes*4*3/2
 
 // NewTable returns an empty table.
 func NewTable(cfg TableConfig) *Table {
@@ -154,14 +154,16 @@ func (t *Table) Add(slot int, blocks []uint64) {
 
 // addLocked adds the blocks of one group, the last first.
 func (t *Table) addLocked(p *plane, s *slot, blocks []uint64) {
-	shard := t.shardOf(blocks)
 	s.list.fetch(blocks)
-	var added [group]uint64
-	n := 0
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if s.list.n >= s.limit && s.list.find(blocks[i]) == 0 {
-			t.evictOneLocked(p, s)
+	if absent := s.list.absent(blocks); absent > 0 {
+		if over := s.list.n + absent - s.limit; over > 0 {
+			s.list.renew(blocks, s.stamp) // they are not what makes room
+			t.evictSomeLocked(p, s, over)
 		}
+	}
+	var added [group]uint64
+	n, shard := 0, t.shardOf(blocks)
+	for i := len(blocks) - 1; i >= 0; i-- {
 		if s.list.touch(blocks[i], s.stamp, shard) {
 			added[n] = blocks[i]
 			n++
@@ -182,13 +184,39 @@ func (sh *shard) add(keys []uint64, slots uint64) {
 	}
 }
 
-// evictOneLocked forgets the slot's least recently used block.
-func (t *Table) evictOneLocked(p *plane, s *slot) {
-	key, shard := s.list.evict()
-	sh := &p.shards[shard]
+// remove takes slots from those that hold each key of list.
+func (sh *shard) remove(list []evicted, slots uint64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.clear(key, 1<<(s.num%planeSlots))
+	if sh.n == 0 {
+		return
+	}
+	var sum uint64
+	for _, e := range list {
+		sum += sh.cells[sh.home(e.key)].key // as fetch does
+	}
+	sh.sink = sum
+	for _, e := range list {
+		sh.clear(e.key, slots)
+	}
+}
+
+// evictSomeLocked forgets the slot's n least recently used blocks, or all if it
+// has fewer.
+func (t *Table) evictSomeLocked(p *plane, s *slot, n int) {
+	var room [group]evicted
+	for n > 0 && s.list.n > 0 {
+		out := s.list.evict(room[:min(n, group)])
+		n -= len(out)
+		for len(out) > 0 { // most were added together, to one shard
+			same := 1
+			for same < len(out) && out[same].shard == out[0].shard {
+				same++
+			}
+			p.shards[out[0].shard].remove(out[:same], 1<<(s.num%planeSlots))
+			out = out[same:]
+		}
+	}
 }
 
 // Forget drops everything believed of the slot and its contradictions.
@@ -209,10 +237,7 @@ func (t *Table) Forget(slot int) {
 
 // evictLocked evicts until at most n blocks remain.
 func (t *Table) evictLocked(s *slot, n int) {
-	p := t.planes[s.num/planeSlots].Load()
-	for s.list.n > n {
-		t.evictOneLocked(p, s)
-	}
+	t.evictSomeLocked(t.planes[s.num/planeSlots].Load(), s, s.list.n-n)
 }
 
 // trimLocked is evictLocked, and frees the memory of what was evicted.

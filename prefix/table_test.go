@@ -114,6 +114,27 @@ func TestSlotWithoutMemory(t *testing.T) {
 	}
 }
 
+// TestChainThatRepeats: blocks that come twice in a chain, as no chain of hashes
+// has them, do not break the bound.
+func TestChainThatRepeats(t *testing.T) {
+	tb := prefix.NewTable(prefix.TableConfig{Blocks: 20})
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		chain := make([]uint64, 1+rng.IntN(40))
+		for i := range chain {
+			chain[i] = 1 + rng.Uint64N(30)
+		}
+		tb.Add(0, chain)
+		if tb.Len(0) > 20 {
+			t.Fatalf("after %v the slot holds %d blocks", chain, tb.Len(0))
+		}
+	}
+	tb.Forget(0)
+	if tb.Len(0) != 0 {
+		t.Errorf("%d blocks are left", tb.Len(0))
+	}
+}
+
 func TestTailIsEvictedFirst(t *testing.T) {
 	tb := prefix.NewTable(prefix.TableConfig{Blocks: 100})
 	old, fresh := prefixtest.Chain(1, 60), prefixtest.Chain(2, 60)
