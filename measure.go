@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/expediterhq/expediter/internal/openai"
-	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/prefix"
 	"github.com/expediterhq/expediter/tokenize"
 	"github.com/expediterhq/expediter/tokenize/chat"
@@ -53,7 +52,6 @@ func (q *request) measure() error {
 	if err := q.countInput(); err != nil {
 		return err
 	}
-	rawio.Yield() // a long prompt must not hold up the events of streams
 	q.hashed = len(q.blocks) > 0
 	if err := q.limitOutput(); err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 
 	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/internal/openai"
-	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/router"
@@ -114,7 +113,6 @@ func (q *request) run() error {
 		if err := q.dispatch(); err != nil {
 			return err
 		}
-		rawio.Yield()
 		err := q.forward()
 		if err == nil {
 			q.h.poison.clear(q.size.print)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/expediterhq/expediter/registry"
@@ -19,7 +20,6 @@ const (
 type scraper struct {
 	*watch
 	replica *registry.Replica
-	page    []byte
 	misses  int
 
 	started    float64 // the process's start as last seen
@@ -72,15 +72,20 @@ func (s *scraper) read(ctx context.Context) (Metrics, error) {
 		return Metrics{}, err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	page, err := readPage(s.page[:0], resp.Body)
-	if s.page = page; cap(page) > keepBuffer {
-		s.page = nil
+	room := pages.Get().(*[]byte)
+	page, err := readPage((*room)[:0], resp.Body)
+	if *room = page; cap(page) <= keepBuffer {
+		defer pages.Put(room)
 	}
 	if err != nil {
 		return Metrics{}, err
 	}
 	return parseMetrics(page)
 }
+
+// pages is memory for pages, of which a few are read at a time however many
+// replicas there are.
+var pages = sync.Pool{New: func() any { return new([]byte) }}
 
 // checkGeneration forgets what was asked of an engine that has restarted.
 func (s *scraper) checkGeneration() {
