@@ -9,10 +9,10 @@ import (
 
 // fill gives each of 64 slots as many new chains of 112 blocks as it has room
 // for, and returns what adds one more to a slot.
-func fill(t *prefix.Table, slotBlocks int) (addOne func()) {
+func fill(tb *prefix.Table, slotBlocks int) (addOne func()) {
 	const slots, length = 64, 112
 	for s := range slots {
-		t.SetBlocks(s, slotBlocks)
+		tb.SetBlocks(s, slotBlocks)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	chain := make([]uint64, length)
@@ -20,7 +20,7 @@ func fill(t *prefix.Table, slotBlocks int) (addOne func()) {
 		for i := range chain {
 			chain[i] = rng.Uint64()
 		}
-		t.Add(rng.IntN(slots), chain)
+		tb.Add(rng.IntN(slots), chain)
 	}
 	for range slots * slotBlocks / length * 3 / 2 {
 		addOne()

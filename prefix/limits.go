@@ -54,8 +54,7 @@ func (t *Table) divideLocked() {
 			share := min(s.want, level)
 			s.mu.Lock()
 			if grow == (share > s.share) && share != s.share {
-				s.limit = max(1, share)
-				s.share = share
+				s.limit, s.share = share, share
 				t.trimLocked(s, s.limit)
 			}
 			s.mu.Unlock()
@@ -69,11 +68,11 @@ func (t *Table) budgetLocked() int {
 	fixed := int64(len(t.slots)+len(t.planes)) * 8
 	for i := range t.planes {
 		if t.planes[i].Load() != nil {
-			fixed += shards * (64 + firstCells*cellBytes)
+			fixed += shards * (shardBytes + firstCells*cellBytes)
 		}
 	}
 	fixed += int64(len(t.live)) * (256 + pageNodes*nodeBytes + entryBytes*firstCells)
-	return int(max(0, (t.cfg.MaxBytes-fixed)/pairBytes))
+	return int(min(math.MaxInt, max(0, (t.cfg.MaxBytes-fixed)/pairBytes)))
 }
 
 // waterLevel returns the most that each slot may have so that all together
@@ -86,7 +85,7 @@ func waterLevel(live []*slot, budget int) int {
 	slices.Sort(wants)
 	for i, w := range wants {
 		rest := len(wants) - i
-		if w*rest > budget {
+		if w > budget/rest {
 			return budget / rest
 		}
 		budget -= w
@@ -112,7 +111,7 @@ func (t *Table) Bytes() int64 {
 		for j := range p.shards {
 			sh := &p.shards[j]
 			sh.mu.RLock()
-			sum += 64 + cellBytes*int64(len(sh.cells))
+			sum += shardBytes + cellBytes*int64(len(sh.cells))
 			sh.mu.RUnlock()
 		}
 	}

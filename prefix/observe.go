@@ -51,8 +51,9 @@ func (t *Table) doubtLocked(s *slot) {
 		return
 	}
 	p := t.planes[s.num/planeSlots].Load()
-	for s.list.n > 0 && int32(s.list.node(s.list.last).stamp-s.strike) <= 0 {
-		t.evictSomeLocked(p, s, 1)
+	for n := group; n == group; {
+		n = s.list.older(s.strike, group)
+		t.evictSomeLocked(p, s, n)
 	}
 	s.doubts = 0
 }

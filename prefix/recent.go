@@ -172,6 +172,15 @@ func (q *recent) grow() {
 	}
 }
 
+// older returns how many of the n least recently used keys are not newer than
+// stamp.
+func (q *recent) older(stamp uint32, n int) (k int) {
+	for i := q.last; k < n && i != 0 && int32(q.node(i).stamp-stamp) <= 0; i = q.node(i).prev {
+		k++
+	}
+	return k
+}
+
 // evicted is a key that was taken out, and the shard that has it.
 type evicted struct {
 	key   uint64

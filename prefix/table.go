@@ -46,8 +46,10 @@ func (t *Table) shardOf(blocks []uint64) uint32 { return uint32(blocks[0] * t.mu
 type shard struct {
 	mu sync.RWMutex
 	index
-	_ [64 - (24+24+8+8+8)%64]byte // a shard does not share a cache line with the next
+	_ [shardBytes - (24 + 24 + 8 + 8 + 8)]byte // a shard does not share a cache line with the next
 }
+
+const shardBytes = 128
 
 // slot is what one replica is believed to hold.
 type slot struct {
@@ -64,9 +66,10 @@ type slot struct {
 }
 
 // Worst-case bytes per block held by one slot: its node, its place in the
-// slot's table (three eighths full at least, half as much again while it grows)
-// and a cell of the plane for itself alone (a quarter full at least, likewise).
-const pairBytes = nodeBytes + entryBytes*8/3*3/2 + cellBytes*4*3/2
+// slot's table (four for each while it grows, when it is three quarters full)
+// and a cell of the plane for itself alone (a quarter full at least, half as much
+// again while it grows).
+const pairBytes = nodeBytes + entryBytes*4 + cellBytes*4*3/2
 
 // NewTable returns an empty table.
 func NewTable(cfg TableConfig) *Table {
@@ -240,10 +243,11 @@ func (t *Table) evictLocked(s *slot, n int) {
 	t.evictSomeLocked(t.planes[s.num/planeSlots].Load(), s, s.list.n-n)
 }
 
-// trimLocked is evictLocked, and frees the memory of what was evicted.
+// trimLocked is evictLocked, and frees the memory of what was evicted, now or
+// before.
 func (t *Table) trimLocked(s *slot, n int) {
-	if s.list.n > n {
-		t.evictLocked(s, n)
+	t.evictLocked(s, n)
+	if int(s.list.made) > n { // it has held more at some time
 		s.list = s.list.compact()
 	}
 }

@@ -18,12 +18,17 @@ func TestTableIsAMap(t *testing.T) {
 // model is the table's rule in its plainest form: per slot a list with the
 // most recently used block in front, cut at the limit.
 type model struct {
-	limit int
-	slots map[int][]uint64
+	limits map[int]int
+	slots  map[int][]uint64
+}
+
+func (m *model) limit(slot, n int) {
+	m.limits[slot] = n
+	m.slots[slot] = m.slots[slot][:min(len(m.slots[slot]), n)]
 }
 
 func (m *model) add(slot int, blocks []uint64) {
-	blocks = blocks[:min(len(blocks), m.limit)]
+	blocks = blocks[:min(len(blocks), m.limits[slot])]
 	list := m.slots[slot]
 	for _, b := range slices.Backward(blocks) {
 		if i := slices.Index(list, b); i >= 0 {
@@ -31,7 +36,7 @@ func (m *model) add(slot int, blocks []uint64) {
 		}
 		list = slices.Insert(list, 0, b)
 	}
-	m.slots[slot] = list[:min(len(list), m.limit)]
+	m.slots[slot] = list[:min(len(list), m.limits[slot])]
 }
 
 func (m *model) overlap(n int, blocks []uint64) []int {
@@ -54,8 +59,11 @@ func partlyCommon(common int, own uint32) []uint64 {
 func play(t *testing.T, program []byte) {
 	const limit, slots = 24, 70
 	tb := prefix.NewTable(prefix.TableConfig{Blocks: limit, Slots: slots})
-	m := &model{limit: limit, slots: map[int][]uint64{}}
+	m := &model{limits: map[int]int{}, slots: map[int][]uint64{}}
 	used := []int{0, 1, 63, 64, 69}
+	for _, s := range used {
+		m.limits[s] = limit
+	}
 	for len(program) >= 2 {
 		op, arg := program[0], int(program[1])
 		program = program[2:]
@@ -70,6 +78,11 @@ func play(t *testing.T, program []byte) {
 			if arg < 8 {
 				tb.Forget(slot)
 				delete(m.slots, slot)
+			}
+		case 3:
+			if n := 1 + int(op>>2); arg < 64 {
+				tb.SetBlocks(slot, n)
+				m.limit(slot, n)
 			}
 		}
 		n := make([]int, slots)
@@ -130,8 +143,11 @@ func TestChainThatRepeats(t *testing.T) {
 		}
 	}
 	tb.Forget(0)
-	if tb.Len(0) != 0 {
-		t.Errorf("%d blocks are left", tb.Len(0))
+	n := make([]int, 1)
+	for key := range uint64(30) {
+		if tb.Overlap(n, []uint64{1 + key}); n[0] != 0 {
+			t.Errorf("block %d is still found", 1+key)
+		}
 	}
 }
 
@@ -211,6 +227,27 @@ func TestMemoryBound(t *testing.T) {
 	}
 	if got := tb.Bytes(); got > maxBytes/10 {
 		t.Errorf("an emptied table takes %d bytes", got)
+	}
+}
+
+// TestMemoryOfWhatWasEvicted: what a slot has forgotten after contradictions is
+// no memory that it keeps while others get its share.
+func TestMemoryOfWhatWasEvicted(t *testing.T) {
+	const maxBytes = 1 << 20
+	tb := prefix.NewTable(prefix.TableConfig{MaxBytes: maxBytes})
+	for slot := range 60 {
+		tb.SetBlocks(slot, 1<<20)
+		tb.Add(slot, prefixtest.Chain(uint64(slot), 20_000))
+		for range 3 {
+			tb.Observe(slot, 100, 0)
+		}
+		if tb.Len(slot) != 0 {
+			t.Fatalf("after three contradictions %d blocks are left", tb.Len(slot))
+		}
+		tb.SetBlocks(slot, 1)
+		if got := tb.Bytes(); got > maxBytes {
+			t.Fatalf("with %d slots the table takes %d bytes, want at most %d", slot+1, got, maxBytes)
+		}
 	}
 }
 
@@ -378,6 +415,14 @@ func TestOverlapDoesNotAllocate(t *testing.T) {
 	})
 	if allocs != 0 {
 		t.Errorf("%v allocations per request, want 0", allocs)
+	}
+}
+
+// TestAddDoesNotAllocate where as much is forgotten as is added.
+func TestAddDoesNotAllocate(t *testing.T) {
+	addOne := fill(prefix.NewTable(prefix.TableConfig{}), 2000)
+	if allocs := testing.AllocsPerRun(200, addOne); allocs != 0 {
+		t.Errorf("%v allocations for each prompt, want 0", allocs)
 	}
 }
 

@@ -329,10 +329,27 @@ func fibonacci(size int) string {
 // that comes back with one more turn each time, against encoding it afresh.
 func BenchmarkCacheConversation(b *testing.B) {
 	bpe := goldenModel(b, "qwen3")
-	doc, text := benchText(b, "doc-1800"), ""
-	for turn := range 18 {
-		text += fmt.Sprintf("<|im_start|>user\nturn %d of %s<|im_end|>\n", turn, doc)
+	doc, old := benchText(b, "doc-1800"), ""
+	turn := func(n int) string { return fmt.Sprintf("<|im_start|>user\nturn %d of %s<|im_end|>\n", n, doc) }
+	for n := range 16 {
+		old += turn(n)
 	}
-	b.Run("cached", func(b *testing.B) { benchAppend(b, tokenize.NewCache(bpe, 16<<20), text) })
-	b.Run("afresh", func(b *testing.B) { benchAppend(b, bpe, text) })
+	n := 16
+	run := func(t tokenize.Tokenizer) func(b *testing.B) {
+		return func(b *testing.B) {
+			var dst []uint32
+			var err error
+			for range b.N {
+				b.StopTimer() // the turn before has come once already
+				text := old + turn(n) + turn(n+1)
+				n++
+				b.StartTimer()
+				if dst, err = t.Append(dst[:0], text); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	}
+	b.Run("cached", run(tokenize.NewCache(bpe, 16<<20)))
+	b.Run("afresh", run(bpe))
 }

@@ -10,8 +10,8 @@ import (
 
 // Cache is a tokenizer that remembers what stands between added tokens: the
 // turns of conversations, system prompts, lists of tools. A conversation comes
-// back with each of its turns, so all but the newest are found. Text between
-// two added tokens is encoded the same whatever surrounds them, so the ids are
+// back with each of its turns, so all but the last two or three are found. Text
+// between two added tokens is encoded the same whatever surrounds them, so the ids are
 // always those the tokenizer itself gives. What is seen for the first time is
 // only noted: prompts that never come again take no room from conversations.
 // It is safe for concurrent use; its memory is bounded.
@@ -24,7 +24,7 @@ type Cache struct {
 	used int // bytes
 	part map[uint64]*cached
 	ring cached   // ring.next is the entry used last
-	seen []uint32 // of pieces seen last: part of the key, at a place given by the rest
+	seen []uint32 // half of the keys of pieces seen last, at places that the keys give
 }
 
 // cached is a piece of text with its ids. Text, ids and what blocks points to
@@ -55,14 +55,16 @@ const (
 	// cachedOverhead is about what an entry takes beside its contents.
 	cachedOverhead = cachedSize + 64
 	// seenPer is how many bytes of memory there are for each note of a piece
-	// seen once.
-	seenPer = 512
+	// seen once, and maxSeen how many notes at most.
+	seenPer = 128
+	maxSeen = 1 << 20
 )
 
 // NewCache returns a cache in front of b that takes up to about maxBytes of
 // memory. With fewer than a few thousand it remembers nothing.
 func NewCache(b *BPE, maxBytes int) *Cache {
-	seen := make([]uint32, max(0, maxBytes)/seenPer+1)
+	maxBytes = max(0, maxBytes)
+	seen := make([]uint32, min(maxBytes/seenPer, maxSeen)+1)
 	c := &Cache{b: b, max: maxBytes - 4*len(seen), seed: maphash.MakeSeed(), part: map[uint64]*cached{}, seen: seen}
 	c.ring.next, c.ring.prev = &c.ring, &c.ring
 	return c

@@ -3,6 +3,7 @@ package tokenize_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func TestCacheNeverChangesAResult(t *testing.T) {
 
 func TestCacheIsUsed(t *testing.T) {
 	b := demoModel(t).Tokenizer()
-	c := tokenize.NewCache(b, 1<<20)
+	c := tokenize.NewCache(b, 16<<20)
 	hashed := 0
 	by := tokenize.Blocks{Seed: 1, Size: 16, Append: func(dst []uint64, seed uint64, ids []uint32, size int) []uint64 {
 		hashed += len(ids) / size
@@ -156,6 +157,27 @@ func TestCacheKeepsLimits(t *testing.T) {
 	}
 	if _, err := c.Append(nil, "a\xff"); !errors.Is(err, tokenize.ErrInvalidUTF8) {
 		t.Errorf("invalid text: error %v", err)
+	}
+}
+
+// TestCacheOfAnySize: sizes that make no sense remember nothing or little.
+func TestCacheOfAnySize(t *testing.T) {
+	b := demoModel(t).Tokenizer()
+	text := conversation(newRand(7), 3)
+	want, err := b.Append(nil, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{math.MinInt, -1, 0, 1, 4000, math.MaxInt} {
+		c := tokenize.NewCache(b, size)
+		for range 3 {
+			if got, err := c.Append(nil, text); err != nil || !slices.Equal(got, want) {
+				t.Errorf("a cache of %d bytes gives %d ids, error %v, want %d", size, len(got), err, len(want))
+			}
+		}
+		if used := c.Used(); used > max(0, size) || size == math.MaxInt && used == 0 {
+			t.Errorf("a cache of %d bytes uses %d", size, used)
+		}
 	}
 }
 

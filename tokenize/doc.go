@@ -12,8 +12,9 @@
 // Load reads the folder that an engine serves a model from: tokenizer.json
 // (or .gz), tokenizer_config.json and chat_template.jinja. The Model encodes
 // completion prompts (AppendPrompt) and conversations (AppendChat) as the
-// engine's endpoints do. It remembers the turns of conversations, so that a
-// conversation which comes back longer costs little more than what is new.
+// engine's endpoints do. It remembers the turns of conversations that have
+// come twice, so that a conversation which comes back longer costs little more
+// than its last turns.
 //
 // BPE is the tokenizer alone. It implements byte pair encoding, byte-level
 // and SentencePiece-style with byte fallback, which is what the Llama, Qwen,

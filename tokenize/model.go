@@ -150,8 +150,8 @@ func (m *Model) AppendChatInfo(dst []uint32, in chat.Input) ([]uint32, chat.Info
 }
 
 // AppendChatBlocks is AppendChatInfo and also appends the hashes of the full
-// blocks of the ids appended, which costs little for the turns that a
-// conversation had before. All calls must use the same by.Append.
+// blocks of the ids appended, which costs little for the turns that came
+// twice before. All calls must use the same by.Append.
 func (m *Model) AppendChatBlocks(dst []uint32, hashes []uint64, in chat.Input, by Blocks) ([]uint32, []uint64, chat.Info, error) {
 	h := &hasher{by: by, hashes: hashes, chain: by.Seed, done: len(dst)}
 	dst, info, err := m.appendChat(dst, in, h)

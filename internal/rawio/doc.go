@@ -1,5 +1,4 @@
-// Package rawio reads, writes and looks at sockets without telling Go's scheduler,
-// and lets the network go first.
+// Package rawio reads, writes and looks at sockets without telling Go's scheduler.
 //
 // A system call on a socket that is in non-blocking mode never blocks. net
 // nevertheless announces each to the scheduler, which wakes its monitor thread
