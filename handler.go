@@ -61,7 +61,8 @@ func New(c Config) (*Handler, error) {
 // Reload makes the Handler serve c from the next request on; requests under
 // way keep the Config they began with. On an error nothing changes. Pools
 // that keep their name and their registry.Pool keep their lines, prefix map
-// and what was learned. Limits.Bodies and Retry stay as New set them.
+// and what was learned. Limits.Bodies, Retry.Ratio and Retry.Burst stay as New set
+// them.
 func (h *Handler) Reload(c Config) error {
 	h.reload.Lock()
 	defer h.reload.Unlock()

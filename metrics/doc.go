@@ -34,7 +34,8 @@
 //	expediter_replica_routable{pool,replica}               0 or 1; also ejected, draining
 //	expediter_replica_prefill_tokens_per_second{pool,replica}, expediter_replica_step_seconds   as learned
 //	expediter_replica_reported_running{pool,replica}       as the engine said; also waiting, kv_usage,
-//	                                                       age_seconds, preemptions_total
+//	                                                       age_seconds, preemptions_total,
+//	                                                       prompt_tokens_total, cached_tokens_total
 //	expediter_queue_waiting{pool}                          requests in line; also waiting_tokens
 //	expediter_queue_free_tokens_per_second{pool}           rate at which room appears
 //	expediter_queue_tier_waiting{pool,tier}, expediter_queue_tier_tenants   tiers above 15 share "other"
@@ -47,6 +48,12 @@
 // from what WatchQuota was given:
 //
 //	expediter_quota_down, expediter_quota_pending_settlements, expediter_quota_dropped_settlements_total
+//
+// from what WatchKeys and WatchPrefixes were given:
+//
+//	expediter_keys, expediter_tenants                      as they are now
+//	expediter_authentications_refused_total, expediter_authentications_limited_total
+//	expediter_prefix_blocks{pool}, expediter_prefix_bytes  believed to be cached; memory of the map
 //
 // and from what WatchSink was given:
 //

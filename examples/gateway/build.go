@@ -24,8 +24,8 @@ type parts struct {
 	keys      []tenant.Key
 	keyConf   tenant.Config
 	names     metrics.Names
-	file      *mistakes      // that it was read from
-	router    *router.Router // nil: the default rule
+	file      *mistakes // that it was read from
+	router    *router.Router
 }
 
 // build makes the parts of c and adds every mistake in it to m. A part with a
@@ -42,9 +42,7 @@ func build(c *config, m *mistakes) parts {
 		Retry:  expediter.Retry{Attempts: c.Retry.Attempts, Ratio: c.Retry.Ratio, Burst: c.Retry.Burst, Kills: c.Retry.Kills},
 		Scrape: c.Scrape,
 	}}
-	if c.Zone != "" {
-		p.router = router.New(router.Config{Scorers: append(router.Default(), router.Zone{Local: c.Zone})})
-	}
+	p.router = router.New(router.Config{Scorers: scorers(c)})
 	for i := range c.Pools {
 		p.addPool(fmt.Sprintf("pools[%d]", i), &c.Pools[i], m)
 	}
@@ -60,6 +58,16 @@ func build(c *config, m *mistakes) parts {
 	checkRedis(&c.Redis, c.Usage.Stream, m)
 	p.judge(m)
 	return p
+}
+
+// scorers are the rule by which replicas are chosen: the default one, and the
+// gateway's zone if it has one.
+func scorers(c *config) []router.Scorer {
+	list := router.Default()
+	if c.Zone != "" {
+		list = append(list, router.Zone{Local: c.Zone})
+	}
+	return list
 }
 
 func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {

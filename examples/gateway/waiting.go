@@ -18,7 +18,6 @@ func waiting(began, now *config) []string {
 		{"redis", began.Redis, now.Redis},
 		{"usage", began.Usage, now.Usage},
 		{"pepper_env", began.PepperEnv, now.PepperEnv},
-		{"zone", began.Zone, now.Zone},
 		{"limits.bodies", began.Limits.Bodies, now.Limits.Bodies},
 		{"retry.ratio", began.Retry.Ratio, now.Retry.Ratio},
 		{"retry.burst", began.Retry.Burst, now.Retry.Burst},
