@@ -54,10 +54,9 @@ func run(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	// ConnContext and Listener save streams a layer each. logged hides the first of
-	// them from the pipeline, since it wraps the ResponseWriter: that costs a stream
-	// some processor time and nothing else.
-	server := &http.Server{Handler: logged(routes(llm)), ConnContext: sse.ConnContext, ReadHeaderTimeout: 5 * time.Second}
+	// Where no middleware wraps the ResponseWriter, as logged does, ConnContext:
+	// sse.ConnContext saves streams more processor time.
+	server := &http.Server{Handler: logged(routes(llm)), ReadHeaderTimeout: 5 * time.Second}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
