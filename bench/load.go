@@ -29,38 +29,55 @@ func prompt(n int) string {
 	return b.String()
 }
 
-// tally gathers what the requests of one load saw.
+// tally gathers what the requests of the loads of one kind saw.
 type tally struct {
 	mu     sync.Mutex
-	n      int
-	failed int
+	n      int       // requests sent while it counted
+	failed int       // of all, those of the warm-up as well
 	first  []float64 // ms
 	event  []float64 // ms
+	used   time.Duration
 }
+
+// span is when a load is measured.
+type span struct{ begin, end time.Time }
+
+func (s span) has(t time.Time) bool { return !t.Before(s.begin) && t.Before(s.end) }
 
 // load sends requests in open loop: the next goes out on time, however slow
 // the earlier ones are. Arrivals are a Poisson process, the same for all subjects
 // in a round: at a fixed distance they would be in step with the events of all
-// streams.
-// begun counts the requests of all loads, so that no two send the same prompt.
-func load(t *tally, addr string, p plan, round int, begun *int, events int, seconds time.Duration) {
+// streams. What happens in the first seconds, warm, is not counted, nor what
+// happens when no more requests come: streams end as often as they begin in
+// between, on connections that are there, which is what a subject does all day.
+func (r *run) load(t *tally, p plan, events int, warm, seconds time.Duration) {
 	client := &http.Client{Transport: vllm.NewTransport(vllm.TransportConfig{Idle: 10_000})}
 	defer client.CloseIdleConnections()
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
-	rnd := rand.New(rand.NewPCG(1, uint64(round)))
-	begin := time.Now()
-	for at := begin; ; {
+	rnd := rand.New(rand.NewPCG(1, uint64(len(r.p99))))
+	at := time.Now()
+	counted := span{at.Add(warm), at.Add(warm + seconds)}
+	wg.Go(func() { t.watch(r.pid(), counted) })
+	for {
 		at = at.Add(time.Duration(rnd.ExpFloat64() / p.rate * float64(time.Second)))
-		if at.Sub(begin) >= seconds {
+		if !at.Before(counted.end) {
 			break
 		}
 		time.Sleep(time.Until(at))
-		*begun++
-		request := body(*begun, events, p.pause, text)
-		wg.Go(func() { t.one(client, addr, request) })
+		r.begun++
+		request := body(r.begun, events, p.pause, text)
+		wg.Go(func() { t.one(client, r.addr, request, counted) })
 	}
 	wg.Wait()
+}
+
+// watch adds the processor time that the process uses while it counts.
+func (t *tally) watch(pid int, counted span) {
+	time.Sleep(time.Until(counted.begin))
+	before := cpu(pid)
+	time.Sleep(time.Until(counted.end))
+	t.used += cpu(pid) - before
 }
 
 func body(i, events int, pause time.Duration, text string) string {
@@ -79,36 +96,39 @@ func post(ctx context.Context, client *http.Client, addr, body string) (*http.Re
 }
 
 // one sends a request and reads its stream to the end.
-func (t *tally) one(client *http.Client, addr, body string) {
+func (t *tally) one(client *http.Client, addr, body string, counted span) {
 	sent := time.Now()
 	var first float64
 	var delays []float64
-	done := false
+	events, done := 0, false
 	resp, err := post(context.Background(), client, addr, body)
 	if err == nil {
 		defer resp.Body.Close()
 		for s := lines(resp.Body); s.Scan(); {
 			now := time.Now()
 			if at, ok := stamp(s.Bytes()); ok {
-				if delays == nil {
+				if events++; events == 1 {
 					first = ms(now.Sub(sent))
 				}
-				delays = append(delays, ms(now.Sub(at)))
+				if counted.has(at) {
+					delays = append(delays, ms(now.Sub(at)))
+				}
 			}
 			done = done || string(s.Bytes()) == "data: [DONE]"
 		}
-		if resp.StatusCode != http.StatusOK {
-			done = false
-		}
+		done = done && resp.StatusCode == http.StatusOK
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.n++
+	if counted.has(sent) {
+		t.n++
+		if events > 0 {
+			t.first = append(t.first, first)
+		}
+	}
 	if !done {
 		t.failed++
-		return
 	}
-	t.first = append(t.first, first)
 	t.event = append(t.event, delays...)
 }
 
@@ -124,14 +144,13 @@ func quantile(list []float64, q float64) float64 {
 
 // run is one subject under measurement.
 type run struct {
-	name  string
-	addr  string
-	proc  *process // nil for the subject that is nothing at all
-	begun int      // requests
-	plain tally
-	dense tally // with five times the events in the same time
-	used  [2]time.Duration
-	p99   []float64 // ms, of the events of each round's plain load
+	name   string
+	addr   string
+	proc   *process // nil for the subject that is nothing at all
+	begun  int      // requests
+	plain  tally
+	sparse tally     // with a fifth of the events in the same time
+	p99    []float64 // ms, of the events of each round's plain load
 }
 
 // begin starts a subject and warms it up.
@@ -146,7 +165,7 @@ func begin(s subject, p plan) (*run, error) {
 			return nil, err
 		}
 	}
-	load(new(tally), r.addr, p, 0, &r.begun, 5, 2*time.Second)
+	r.load(new(tally), p, 5, 2*time.Second, 0)
 	return r, nil
 }
 
@@ -163,37 +182,36 @@ func (r *run) pid() int {
 	return r.proc.cmd.Process.Pid
 }
 
+// fewer is how many times fewer events the second load has. More events than
+// in the first would take all of the processors' time, and then many come with
+// one wake-up, which makes each cheap.
+const fewer = 5
+
 // round puts the subject under its share of each load.
 func (r *run) round(p plan) {
-	seconds, round := p.seconds/time.Duration(p.rounds), len(r.p99)
-	load(new(tally), r.addr, p, round, &r.begun, p.events, time.Second) // connections are made
-	before := cpu(r.pid())
-	had := len(r.plain.event)
-	load(&r.plain, r.addr, p, round, &r.begun, p.events, seconds)
-	r.used[0] += cpu(r.pid()) - before
-	r.p99 = append(r.p99, quantile(slices.Clone(r.plain.event[had:]), 0.99))
-	if r.proc == nil {
-		return
+	seconds, had := p.seconds/time.Duration(p.rounds), len(r.plain.event)
+	warm := time.Duration(p.events)*p.pause + time.Second // longer than a stream
+	r.load(&r.plain, p, p.events, warm, seconds)
+	if r.proc != nil {
+		sparse := p
+		sparse.pause = fewer * p.pause
+		r.load(&r.sparse, sparse, p.events/fewer, warm, seconds)
 	}
-	dense := p
-	dense.pause = p.pause / 5
-	before = cpu(r.pid())
-	load(&r.dense, r.addr, dense, round, &r.begun, 5*p.events, seconds)
-	r.used[1] += cpu(r.pid()) - before
+	r.p99 = append(r.p99, quantile(slices.Clone(r.plain.event[had:]), 0.99))
 }
 
 // result sums up, after the memory of open streams.
 func (r *run) result(p plan) result {
 	t := &r.plain
-	res := result{Name: r.name, Requests: t.n, Failed: t.failed,
+	res := result{Name: r.name, Requests: t.n, Failed: t.failed + r.sparse.failed,
 		FirstP50: quantile(t.first, 0.5), FirstP99: quantile(t.first, 0.99),
-		EventP50: quantile(t.event, 0.5), EventP99: quantile(slices.Clone(r.p99), 0.5), Rounds: r.p99}
-	if r.proc == nil || t.n == 0 || r.dense.n == 0 {
+		EventP50: quantile(t.event, 0.5), EventP95: quantile(t.event, 0.95), EventP99: quantile(slices.Clone(r.p99), 0.5), Rounds: r.p99}
+	if r.proc == nil || t.n == 0 || r.sparse.n == 0 {
 		return res
 	}
-	res.CPUPerRequest = ms(r.used[0]) / float64(t.n)
-	perDense := ms(r.used[1]) / float64(r.dense.n)
-	res.CPUPerEvent = 1000 * (perDense - res.CPUPerRequest) / float64(4*p.events)
+	res.CPUPerRequest = ms(r.plain.used) / float64(t.n)
+	perSparse := ms(r.sparse.used) / float64(r.sparse.n)
+	res.CPUPerEvent = 1000 * (res.CPUPerRequest - perSparse) / float64(p.events-p.events/fewer)
 	if p.streams > 0 {
 		res.Open, res.KBPerStream = openStreams(r.addr, r.proc, p)
 	}

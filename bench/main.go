@@ -6,13 +6,16 @@
 //	go run . -only reverseproxy,expediter -rate 200 -seconds 15s
 //
 // A replica streams events at a fixed pace and stamps each with the time it
-// was written; the load generator sends requests in open loop and compares.
-// CPU is what the operating system charged the process in the middle. A
-// second load with five times the events per stream tells what one event
-// costs and what one request does. The subjects run side by side and take
-// turns under load, so that a machine that changes its pace changes it for all.
-// The p99 of the event delay is the median of those of all rounds: in one over
-// all, a single pause of the machine would decide.
+// was written; the load generator sends requests in open loop and compares,
+// once as many streams end as begin. CPU is what the operating system charged
+// the process in the middle. A second load with a fifth of the events per
+// stream tells what one event costs and what one request does. A subject has
+// half of the processors to itself, and load and replicas have the others: where
+// all share all (-apart=false), a delay is also the load generator's, and the
+// system's, which chooses a processor for each thread. The subjects run side by
+// side and take turns under load, so that a machine that changes its pace changes
+// it for all. The p99 of the event delay is the median of those of all rounds: in
+// one over all, a single pause of the machine would decide.
 package main
 
 import (
@@ -54,9 +57,15 @@ func main() {
 	flag.DurationVar(&p.pause, "pause", 20*time.Millisecond, "between two events")
 	flag.IntVar(&p.tokens, "tokens", 1800, "tokens of the prompt, roughly")
 	flag.IntVar(&p.streams, "streams", 500, "open streams for the memory figure; 0 leaves it out")
+	apart := flag.Bool("apart", true, "give the subjects half of the processors to themselves, on Linux")
 	only := flag.String("only", "", "comma-separated names; empty: all that are installed")
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
+	if *apart {
+		if err := placeApart(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: all share all processors:", err)
+		}
+	}
 	if err := measureAll(p, *only, *asJSON); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -70,11 +79,12 @@ type result struct {
 	Failed        int
 	FirstP50      float64 // ms from sending the request to its first event
 	FirstP99      float64
-	EventP50      float64   // ms from the replica's write to the client's read
+	EventP50      float64 // ms from the replica's write to the client's read
+	EventP95      float64
 	EventP99      float64   // the median of Rounds
 	Rounds        []float64 // p99 of each round
 	CPUPerRequest float64   // ms, whole request with its events
-	CPUPerEvent   float64   // µs, from the difference of two loads
+	CPUPerEvent   float64   // µs, from the difference of the two loads
 	Open          int       // streams held open at once
 	KBPerStream   float64   // resident memory per open stream, without garbage
 }
@@ -121,15 +131,15 @@ func measureAll(p plan, only string, asJSON bool) error {
 
 func report(p plan, results []result) {
 	fmt.Printf("%v requests/s for %v, %d events %v apart, %d prompt tokens\n\n", p.rate, p.seconds, p.events, p.pause, p.tokens)
-	fmt.Printf("%-14s %9s %7s %10s %10s %10s %10s %12s %11s %7s %10s\n", "", "requests", "failed",
-		"first p50", "first p99", "event p50", "event p99", "CPU/request", "CPU/event", "open", "KB/stream")
+	fmt.Printf("%-14s %9s %7s %10s %10s %10s %10s %10s %12s %11s %7s %10s\n", "", "requests", "failed",
+		"first p50", "first p99", "event p50", "event p95", "event p99", "CPU/request", "CPU/event", "open", "KB/stream")
 	var base *result
 	for i, r := range results {
 		if r.Name == "reverseproxy" {
 			base = &results[i]
 		}
-		fmt.Printf("%-14s %9d %7d %7.2f ms %7.2f ms %7.2f ms %7.2f ms %9.3f ms %8.1f µs %7d %10.1f\n",
-			r.Name, r.Requests, r.Failed, r.FirstP50, r.FirstP99, r.EventP50, r.EventP99, r.CPUPerRequest, r.CPUPerEvent, r.Open, r.KBPerStream)
+		fmt.Printf("%-14s %9d %7d %7.2f ms %7.2f ms %7.2f ms %7.2f ms %7.2f ms %9.3f ms %8.1f µs %7d %10.1f\n",
+			r.Name, r.Requests, r.Failed, r.FirstP50, r.FirstP99, r.EventP50, r.EventP95, r.EventP99, r.CPUPerRequest, r.CPUPerEvent, r.Open, r.KBPerStream)
 	}
 	if base == nil || base.CPUPerRequest == 0 {
 		return
@@ -138,12 +148,16 @@ func report(p plan, results []result) {
 	for _, r := range results {
 		if r.CPUPerRequest > 0 {
 			more := make([]float64, len(r.Rounds))
+			lower := 0
 			for i := range more {
 				more[i] = r.Rounds[i] - base.Rounds[i]
+				if more[i] < 0 {
+					lower++
+				}
 			}
-			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms, round by round %+.2f (quartiles %+.2f, %+.2f)\n",
+			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms, round by round %+.2f (quartiles %+.2f, %+.2f), lower in %d of %d\n",
 				r.Name, r.CPUPerRequest/base.CPUPerRequest, r.CPUPerEvent/base.CPUPerEvent, r.EventP99-base.EventP99,
-				quantile(more, 0.5), quantile(more, 0.25), quantile(more, 0.75))
+				quantile(more, 0.5), quantile(more, 0.25), quantile(more, 0.75), lower, len(more))
 		}
 	}
 }

@@ -19,6 +19,10 @@ import (
 // measured is what stands in front of it.
 const replicaPorts = 64
 
+// keepAlive is how long the engine's server keeps a connection between two
+// requests, unless it is told otherwise.
+const keepAlive = 5 * time.Second
+
 // serveReplica is the process of the replicas: it prints its ports and
 // streams events until it is killed.
 func serveReplica([]string) error {
@@ -30,7 +34,8 @@ func serveReplica([]string) error {
 			return err
 		}
 		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-		go func() { failed <- http.Serve(sse.Listener(l), http.HandlerFunc(answer)) }()
+		server := &http.Server{Handler: http.HandlerFunc(answer), IdleTimeout: keepAlive}
+		go func() { failed <- server.Serve(sse.Listener(l)) }()
 	}
 	fmt.Println(strings.Join(ports, " "))
 	return <-failed

@@ -73,18 +73,19 @@ func collect(asked <-chan os.Signal) {
 	}
 }
 
-// spawn starts a child. If it announces itself, its first line is read.
-func spawn(announces bool, name string, args ...string) (*process, error) {
+// spawn starts a child as start does. If it announces itself, its first line
+// is read.
+func spawn(start func(*exec.Cmd) error, announces bool, name string, args ...string) (*process, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stderr = os.Stderr
 	if !announces {
-		return &process{cmd: cmd}, cmd.Start()
+		return &process{cmd: cmd}, start(cmd)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := start(cmd); err != nil {
 		return nil, err
 	}
 	p := &process{cmd: cmd, out: bufio.NewReader(out)}
@@ -98,7 +99,7 @@ func startReplicas() (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return spawn(true, self, "replica")
+	return spawn((*exec.Cmd).Start, true, self, "replica")
 }
 
 // subject is something to put between client and replica.
@@ -114,7 +115,7 @@ func subjects(replicas *process) []subject {
 	self, _ := os.Executable()
 	own := func(role string) subject {
 		return subject{name: role, start: func() (*process, string, error) {
-			p, err := spawn(true, self, append([]string{role}, ports...)...)
+			p, err := spawn(startSubject, true, self, append([]string{role}, ports...)...)
 			if err != nil {
 				return p, "", err
 			}
@@ -227,7 +228,7 @@ func server(name, config string, args ...string) subject {
 		for i := range args {
 			args[i] = strings.NewReplacer("DIR", dir, "FILE", file).Replace(args[i])
 		}
-		p, err := spawn(false, bin, args...)
+		p, err := spawn(startSubject, false, bin, args...)
 		if err != nil {
 			return nil, "", err
 		}
@@ -274,7 +275,7 @@ http {
 func haproxyConfig(port string) string {
 	return `global
   maxconn 8000
-  nbthread 2
+  nbthread ` + strconv.Itoa(subjectThreads()) + `
 defaults
   mode http
   option http-no-delay
