@@ -2,12 +2,11 @@ package registry
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -18,78 +17,74 @@ type Resolver interface {
 }
 
 // DNSConfig says which name holds the addresses of a pool's replicas, such as
-// a headless service in Kubernetes.
+// a headless service in Kubernetes. The functions are called one at a time,
+// and must not call the DNS.
 type DNSConfig struct {
 	Host     string         // must be set
 	Port     int            // must be set
+	Scheme   string         // of every replica's address, http or https. If empty, http
 	Zone     string         // given to every replica
 	Interval time.Duration  // between lookups. If zero, 5 s
 	Timeout  time.Duration  // of one lookup. If zero, 2 s
 	Misses   int            // answers in a row without an address that remove it. If zero, 3
 	Allow    []netip.Prefix // addresses outside are ignored. If nil, all are allowed
 	Resolver Resolver       // If nil, net.DefaultResolver
-	OnError  func(error)    // called for every failed lookup, from Run. If nil, failures are not told
+	OnError  func(error)    // called for every failed lookup. If nil, failures are not told
+	// OnOutage is called when lookups begin to fail, with the reason, and with
+	// nil when one succeeds again. If nil, neither is told.
+	OnOutage func(error)
+	// OnChange is called with the members that a lookup added and those that
+	// it took away. If nil, neither is told.
+	OnChange func(joined, left []*Replica)
 }
 
-// DNS keeps a pool's members like the addresses of a name. A lookup that
-// fails or finds nothing changes nothing: a resolver that is down must not
-// empty a pool that works. Members that were added otherwise are left alone.
+// DNS keeps a pool's members like the addresses of a name. Each is called by
+// its address and port. A lookup that fails, or finds no address that is
+// allowed, changes nothing: a resolver that is down must not empty a pool that
+// works. Members that were added otherwise are left alone, and so is a replica
+// that has an address of the name but was listed by [Static.Replace]. All
+// methods may be called concurrently.
 type DNS struct {
-	pool    *Pool
-	cfg     DNSConfig
-	members map[netip.Addr]*found
+	pool *Pool
+	cfg  DNSConfig
+
+	mu      sync.Mutex // held through a lookup
+	members map[string]*found
+	last    []netip.Addr // of the last answer
+	looked  bool
+	down    bool // the last lookup failed
 }
 
+// found is a replica that a DNS added to its pool, kept by URL. It may have
+// been taken out since, or listed.
 type found struct {
 	replica *Replica
-	misses  int
+	addr    netip.Addr
+	misses  int // answers in a row without it
 }
 
-// NewDNS returns a DNS that fills pool. The error names every mistake in cfg.
+// NewDNS returns a DNS that fills pool. The error joins a *FieldError for
+// every mistake in cfg.
 func NewDNS(pool *Pool, cfg DNSConfig) (*DNS, error) {
-	var errs []error
-	if cfg.Host == "" {
-		errs = append(errs, errors.New("registry: dns: host: expected a name"))
-	}
-	if cfg.Port < 1 || cfg.Port > 65535 {
-		errs = append(errs, fmt.Errorf("registry: dns: port: expected 1 to 65535, got %d", cfg.Port))
-	}
-	if cfg.Interval < 0 {
-		errs = append(errs, fmt.Errorf("registry: dns: interval: expected 0 or more, got %v", cfg.Interval))
-	}
-	if cfg.Timeout < 0 {
-		errs = append(errs, fmt.Errorf("registry: dns: timeout: expected 0 or more, got %v", cfg.Timeout))
-	}
-	if cfg.Misses < 0 {
-		errs = append(errs, fmt.Errorf("registry: dns: misses: expected 0 or more, got %d", cfg.Misses))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Interval == 0 {
-		cfg.Interval = 5 * time.Second
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 2 * time.Second
-	}
-	if cfg.Misses == 0 {
-		cfg.Misses = 3
-	}
-	if cfg.Resolver == nil {
-		cfg.Resolver = net.DefaultResolver
-	}
-	return &DNS{pool: pool, cfg: cfg, members: map[netip.Addr]*found{}}, nil
+	return &DNS{pool: pool, cfg: cfg.withDefaults(), members: map[string]*found{}}, nil
 }
 
-// Run looks the name up now and at every interval until ctx ends. It is
-// called once.
+// Run looks the name up now, unless Look has done so, and at every interval
+// until ctx ends. The members stay when it returns. It is called once.
 func (d *DNS) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.cfg.Interval)
 	defer tick.Stop()
+	d.mu.Lock()
+	looked := d.looked
+	d.mu.Unlock()
 	for {
-		if err := d.look(ctx); err != nil && ctx.Err() == nil && d.cfg.OnError != nil {
-			d.cfg.OnError(err)
+		if !looked {
+			_ = d.Look(ctx) // told to those who are called
 		}
+		looked = false
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -98,57 +93,123 @@ func (d *DNS) Run(ctx context.Context) error {
 	}
 }
 
-func (d *DNS) look(ctx context.Context) error {
+// Look looks the name up once. The error says why the pool does not follow the
+// answer, or follows it only in part.
+func (d *DNS) Look(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.looked = true
+	addrs, err := d.resolve(ctx)
+	if err == nil {
+		d.last = addrs
+		err = d.follow(addrs)
+	} else {
+		d.dropPlain()
+	}
+	d.tell(ctx, err)
+	return err
+}
+
+// tell calls those who want to know of failures. One that only the end of ctx
+// caused is none.
+func (d *DNS) tell(ctx context.Context, err error) {
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	if err != nil && d.cfg.OnError != nil {
+		d.cfg.OnError(err)
+	}
+	if down := err != nil; down != d.down {
+		d.down = down
+		if d.cfg.OnOutage != nil {
+			d.cfg.OnOutage(err)
+		}
+	}
+}
+
+// resolve returns the addresses that replicas may have, at least one.
+func (d *DNS) resolve(ctx context.Context) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	addrs, err := d.cfg.Resolver.LookupNetIP(ctx, "ip", d.cfg.Host)
 	if err != nil {
-		return fmt.Errorf("registry: dns: %w", err)
+		return nil, &lookupError{d.cfg.Host, err}
 	}
 	if len(addrs) == 0 {
-		return fmt.Errorf("registry: dns: %s has no address", d.cfg.Host)
+		return nil, &lookupError{d.cfg.Host, errNoAddress}
 	}
-	return d.follow(addrs)
+	usable := make([]netip.Addr, 0, len(addrs))
+	for _, a := range addrs {
+		if a = a.Unmap(); d.allowed(a) && !slices.Contains(usable, a) {
+			usable = append(usable, a)
+		}
+	}
+	if len(usable) == 0 {
+		return nil, &lookupError{d.cfg.Host, notAllowed(addrs)}
+	}
+	return usable, nil
 }
 
 // follow adds members for new addresses and removes those missing too often:
 // a resolver may answer with a part of a long list at a time.
 func (d *DNS) follow(addrs []netip.Addr) error {
-	var errs []error
-	seen := map[netip.Addr]bool{}
+	var leaving []*Replica
+	seen := make(map[string]bool, len(addrs))
 	for _, a := range addrs {
-		a = a.Unmap()
-		if seen[a] || !d.allowed(a) {
-			continue
-		}
-		seen[a] = true
-		if m := d.members[a]; m != nil {
+		seen[d.url(a)] = true
+	}
+	for url, m := range d.members {
+		m.misses++
+		switch {
+		case seen[url]:
 			m.misses = 0
-			continue
-		}
-		host := net.JoinHostPort(a.String(), strconv.Itoa(d.cfg.Port))
-		r, err := d.pool.Add(ReplicaConfig{Name: host, URL: "http://" + host, Zone: d.cfg.Zone})
-		if errors.Is(err, errAddressTaken) {
-			continue // by a member that was added otherwise
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		d.members[a] = &found{replica: r}
-	}
-	for a, m := range d.members {
-		if seen[a] {
-			continue
-		}
-		if m.misses++; m.misses >= d.cfg.Misses {
-			d.pool.Remove(m.replica)
-			delete(d.members, a)
+		case m.misses >= d.cfg.Misses:
+			leaving = append(leaving, m.replica)
+			delete(d.members, url)
 		}
 	}
-	return errors.Join(errs...)
+	return d.exchange(leaving, addrs)
+}
+
+// exchange makes members of addresses that have none, and of leaving none.
+func (d *DNS) exchange(leaving []*Replica, addrs []netip.Addr) error {
+	var joining []ReplicaConfig
+	byURL := make(map[string]netip.Addr, len(addrs))
+	for _, a := range addrs {
+		url := d.url(a)
+		byURL[url] = a
+		if m := d.members[url]; m == nil || !d.pool.holds(m.replica) {
+			joining = append(joining, ReplicaConfig{Name: d.hostPort(a), URL: url, Zone: d.cfg.Zone})
+		}
+	}
+	joined, left, err := d.pool.exchange(leaving, joining)
+	for _, r := range joined {
+		d.members[r.url] = &found{replica: r, addr: byURL[r.url]}
+	}
+	if len(joined)+len(left) > 0 && d.cfg.OnChange != nil {
+		d.cfg.OnChange(joined, left)
+	}
+	return err
+}
+
+// Refill gives the pool again what the last answer held and something else
+// took away, such as a replica whose address was listed for a time. It looks
+// nothing up.
+func (d *DNS) Refill() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.exchange(nil, d.last)
 }
 
 func (d *DNS) allowed(a netip.Addr) bool {
+	if a.Zone() != "" {
+		return false // no URL leads to it
+	}
 	return d.cfg.Allow == nil || slices.ContainsFunc(d.cfg.Allow, func(p netip.Prefix) bool { return p.Contains(a) })
 }
+
+func (d *DNS) hostPort(a netip.Addr) string {
+	return net.JoinHostPort(a.String(), strconv.Itoa(d.cfg.Port))
+}
+
+func (d *DNS) url(a netip.Addr) string { return d.cfg.Scheme + "://" + d.hostPort(a) }

@@ -3,6 +3,8 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -120,8 +122,98 @@ func TestDNSFollowsTheName(t *testing.T) {
 }
 
 func TestDNSConfigIsChecked(t *testing.T) {
-	_, err := registry.NewDNS(newPool(t, 0, registry.PoolConfig{}), registry.DNSConfig{Port: 70_000})
-	if err == nil || !strings.Contains(err.Error(), "host:") || !strings.Contains(err.Error(), "port:") {
-		t.Errorf("NewDNS = %v, want an error that names host and port", err)
+	for _, tt := range []struct {
+		name string
+		cfg  registry.DNSConfig
+		want string // the fields that are wrong
+	}{
+		{"least", registry.DNSConfig{Host: "vllm.default.svc", Port: 8000}, ""},
+		{"dot at the end", registry.DNSConfig{Host: "vllm.default.svc.", Port: 1}, ""},
+		{"one label", registry.DNSConfig{Host: "localhost", Port: 65535}, ""},
+		{"nothing", registry.DNSConfig{}, "Host Port"},
+		{"port", registry.DNSConfig{Host: "h", Port: 65536}, "Port"},
+		{"http", registry.DNSConfig{Host: "h", Port: 1, Scheme: "http"}, ""},
+		{"https", registry.DNSConfig{Host: "h", Port: 1, Scheme: "https"}, ""},
+		{"scheme", registry.DNSConfig{Host: "h", Port: 1, Scheme: "HTTPS"}, "Scheme"},
+		{"a URL", registry.DNSConfig{Host: "http://user:secret@h", Port: 1}, "Host"},
+		{"with port", registry.DNSConfig{Host: "h:8000", Port: 1}, "Host"},
+		{"address", registry.DNSConfig{Host: "10.0.0.1", Port: 1}, "Host"},
+		{"address, version 6", registry.DNSConfig{Host: "::1", Port: 1}, "Host"},
+		{"empty label", registry.DNSConfig{Host: "a..b", Port: 1}, "Host"},
+		{"long label", registry.DNSConfig{Host: strings.Repeat("a", 64), Port: 1}, "Host"},
+		{"long", registry.DNSConfig{Host: strings.Repeat("a.", 127), Port: 1}, ""},
+		{"too long", registry.DNSConfig{Host: strings.Repeat("a.", 128), Port: 1}, "Host"},
+		{"negative", registry.DNSConfig{Host: "h", Port: 1, Interval: -1, Timeout: -1, Misses: -1}, "Interval Timeout Misses"},
+	} {
+		_, err := registry.NewDNS(newPool(t, 0, registry.PoolConfig{}), tt.cfg)
+		var got []string
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				var f *registry.FieldError
+				if !errors.As(e, &f) || !strings.HasPrefix(e.Error(), "registry: dns: "+strings.ToLower(f.Field)+": ") {
+					t.Fatalf("%s: %v, want a *FieldError that names its field", tt.name, e)
+				}
+				got = append(got, f.Field)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: NewDNS = %v, want an error about %q", tt.name, err, tt.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error repeats a password: %v", tt.name, err)
+		}
+	}
+}
+
+// TestDNSTells: an outage is told when it begins and when it ends, each
+// failure besides, and who came and went.
+func TestDNSTells(t *testing.T) {
+	p := newPool(t, 0, registry.PoolConfig{})
+	var told []string
+	res := &names{}
+	d, err := registry.NewDNS(p, registry.DNSConfig{
+		Host: "vllm.default.svc", Port: 8000, Misses: 1, Resolver: res,
+		Allow:    []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+		OnError:  func(err error) { told = append(told, "failed") },
+		OnOutage: func(err error) { told = append(told, fmt.Sprint("outage ", err)) },
+		OnChange: func(joined, left []*registry.Replica) {
+			told = append(told, fmt.Sprintf("%d joined, %d left", len(joined), len(left)))
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noHost := &net.DNSError{Err: "no such host", Name: "vllm.default.svc", Server: "10.0.0.53:53"}
+	for _, tt := range []struct {
+		err   error
+		addrs string
+		want  string
+	}{
+		{noHost, "", "failed, outage registry: dns: vllm.default.svc: no such host, asked 10.0.0.53:53"},
+		{nil, "", "failed"},
+		{nil, "192.0.2.1 fe80::1%eth0", "failed"},
+		{nil, "10.0.0.1 10.0.0.2 192.0.2.1", "2 joined, 0 left, outage <nil>"},
+		{nil, "10.0.0.2 10.0.0.1", ""},
+		{nil, "10.0.0.2 10.0.0.3", "1 joined, 1 left"},
+		{nil, "192.0.2.1", "failed, outage registry: dns: vllm.default.svc: has no address that is allowed, only such as 192.0.2.1"},
+		{nil, "10.0.0.2 10.0.0.3", "outage <nil>"},
+		{nil, "", "failed, outage registry: dns: vllm.default.svc: has no address"},
+	} {
+		told = nil
+		res.set(tt.err, false, strings.Fields(tt.addrs)...)
+		err := d.Look(t.Context())
+		if got := strings.Join(told, ", "); got != tt.want || (err != nil) != strings.Contains(tt.want, "failed") {
+			t.Errorf("Look finds %q, %v: told %q, and the error %v; want %q", tt.addrs, tt.err, got, err, tt.want)
+		}
+	}
+	told = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	res.set(nil, true)
+	if err := d.Look(ctx); err == nil || told != nil {
+		t.Errorf("Look under a context that ended = %v, told %q; want an error that is told to nobody", err, told)
+	}
+	if len(p.Replicas()) != 2 || p.Replicas()[0].Name() != "10.0.0.2:8000" {
+		t.Errorf("%d members, the first %q", len(p.Replicas()), p.Replicas()[0].Name())
 	}
 }

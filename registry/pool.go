@@ -150,20 +150,26 @@ func (p *Pool) join(cfg ReplicaConfig, target *url.URL) (*Replica, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.Replicas()
-	var errs []error
-	for _, r := range old {
-		if sameAddress(r.target, target) {
-			errs = append(errs, fmt.Errorf("registry: pool %q: replica %q: url: %w by replica %q", p.name, cfg.Name, errAddressTaken, r.name))
-		} else if r.name == cfg.Name {
-			errs = append(errs, fmt.Errorf("registry: pool %q: replica %q: name is taken", p.name, cfg.Name))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := p.clash(old, cfg.Name, target); err != nil {
 		return nil, err
 	}
 	r := p.newReplica(cfg, target, freeSlot(old))
 	p.storeLocked(append(old[:len(old):len(old)], r))
 	return r, nil
+}
+
+// clash says what keeps a replica from being beside members: each must have a
+// name and an address of its own.
+func (p *Pool) clash(members []*Replica, name string, target *url.URL) error {
+	var errs []error
+	for _, r := range members {
+		if sameAddress(r.target, target) {
+			errs = append(errs, fmt.Errorf("registry: pool %q: replica %q: url: %w by replica %q", p.name, name, errAddressTaken, r.name))
+		} else if r.name == name {
+			errs = append(errs, fmt.Errorf("registry: pool %q: replica %q: name is taken", p.name, name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Remove ends r's membership. Leases on it stay valid and may be released as
@@ -180,9 +186,7 @@ func (p *Pool) Remove(r *Replica) {
 	}
 	found := len(next) < len(old)
 	if found {
-		r.out.Or(removed)
-		p.storeLocked(next)
-		p.uncapLocked()
+		p.replaceLocked(next, []*Replica{r})
 	}
 	p.mu.Unlock()
 	if found {

@@ -80,6 +80,7 @@ type Replica struct {
 	mix        mix
 	line       line // from which speed.prefill is read
 	health     health
+	found      bool       // by a discovery, and not listed since; guarded by the pool's lock
 	reporting  sync.Mutex // serialises Report
 }
 

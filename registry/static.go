@@ -3,6 +3,7 @@ package registry
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,8 +57,10 @@ func (s *Static) Pools() []*Pool {
 // Replace makes pools the registry's contents. A pool whose name is known
 // stays the same *Pool: it takes over the new one's configuration and
 // members, and members with the same name and URL stay the same *Replica,
-// with their ledger, state, health and slot. The *Pool given for it is then
-// not in use. When pools are invalid nothing is changed.
+// with their ledger, state, health and slot. So do members that a [DNS] added,
+// unless one of the new members has their name or address; who stops that DNS
+// lets it take them along with [DNS.Leave]. The *Pool given for a name that is
+// known is then not in use. When pools are invalid nothing is changed.
 func (s *Static) Replace(pools ...*Pool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +102,9 @@ func distinct(pools []*Pool) error {
 	return errors.Join(errs...)
 }
 
-// adopt makes p like n: its configuration and its members in n's order, old
-// members kept where name and URL are the same.
+// adopt makes p like n: its configuration, and its members in n's order, old
+// members kept where name and URL are the same. Members that a discovery added
+// stay, after those of n, unless n has the name or the address.
 func (p *Pool) adopt(n *Pool) {
 	wanted := n.Replicas()
 	cfg := n.Config()
@@ -117,12 +121,8 @@ func (p *Pool) adopt(n *Pool) {
 	for _, w := range wanted {
 		if r := kept[w.name]; r != nil && r.url == w.url {
 			r.traits.Store(w.traits.Load())
+			r.found = false
 			delete(kept, w.name)
-			full := r.capacity.Load()
-			if s := r.State(); s == nil || s.KVTokens == 0 {
-				full = int64(cfg.KVTokens)
-			}
-			r.setCapacity(full)
 			next = append(next, r)
 			continue
 		}
@@ -131,9 +131,23 @@ func (p *Pool) adopt(n *Pool) {
 		occupied = append(occupied, r)
 		next = append(next, r)
 	}
-	for _, r := range kept {
-		r.out.Or(removed)
+	for _, r := range old {
+		if r.found && kept[r.name] == r && p.clash(next, r.name, r.target) == nil {
+			delete(kept, r.name)
+			next = append(next, r)
+		}
 	}
-	p.storeLocked(next)
-	p.uncapLocked()
+	for _, r := range next {
+		r.assume(cfg.KVTokens)
+	}
+	p.replaceLocked(next, slices.Collect(maps.Values(kept)))
+}
+
+// assume gives r a KV capacity until it reports its own.
+func (r *Replica) assume(kvTokens int) {
+	full := r.capacity.Load()
+	if s := r.State(); s == nil || s.KVTokens == 0 {
+		full = int64(kvTokens)
+	}
+	r.setCapacity(full)
 }

@@ -1,0 +1,54 @@
+package registry
+
+import "strings"
+
+// Inherit makes d the keeper of the members that old keeps of the same pool.
+// Those that d finds too stay the same *Replica; the others leave with the
+// first lookup of d that succeeds, so that there is no time without any. Old
+// keeps nothing then, and its Run must have returned.
+//
+// Members that old reaches by http leave with the first lookup of a d for
+// https in any case.
+func (d *DNS) Inherit(old *DNS) {
+	old.mu.Lock()
+	members := old.members
+	old.members, old.last = map[string]*found{}, nil
+	same := old.cfg.Host == d.cfg.Host && old.cfg.Port == d.cfg.Port && old.cfg.Scheme == d.cfg.Scheme
+	old.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for url, m := range members {
+		if !same || !d.allowed(m.addr) {
+			m.misses = d.cfg.Misses - 1
+		}
+		d.pool.rezone(m.replica, d.cfg.Zone)
+		d.members[url] = m
+	}
+}
+
+// dropPlain takes away members that were inherited and are reached without
+// TLS, which d was told to use.
+func (d *DNS) dropPlain() {
+	var leaving []*Replica
+	for url, m := range d.members {
+		if d.cfg.Scheme == "https" && strings.HasPrefix(url, "http://") {
+			leaving = append(leaving, m.replica)
+			delete(d.members, url)
+		}
+	}
+	_ = d.exchange(leaving, nil) // nothing joins, so that nothing can be wrong
+}
+
+// Leave takes the members that d added out of the pool; what is in flight on
+// them goes on. Run must have returned.
+func (d *DNS) Leave() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	leaving := make([]*Replica, 0, len(d.members))
+	for _, m := range d.members {
+		leaving = append(leaving, m.replica)
+	}
+	clear(d.members)
+	d.last = nil
+	_ = d.exchange(leaving, nil) // nothing joins, so that nothing can be wrong
+}
