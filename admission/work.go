@@ -50,14 +50,23 @@ func (a *Item) before(b *Item) bool {
 	return a.seq < b.seq
 }
 
-// An Admitter decides when a request may start.
+// An Admitter decides when a request may start. It is called from many
+// goroutines. Package admissiontest checks implementations.
 type Admitter interface {
-	// Admit calls start until it reports true, and returns nil then. It
-	// returns start's error if it has one, ctx's error once ctx ends, or an
-	// *Error. start reports false if there is no room yet; it is not called
-	// again after true or an error, never twice at a time, and not after
-	// Admit returned. It may be called on another goroutine, with no lock
-	// held that it could need.
+	// Admit calls start until it reports true or fails: at once if nobody
+	// waits, and again each time Freed says that there may be room, also when
+	// that was while start was under way. It returns nil exactly if start
+	// reported true. Otherwise it returns start's error; or ctx's, soon after
+	// ctx ends, and without calling start if it has ended already; or an
+	// *Error: for Closing if the Admitter no longer serves, for another reason
+	// if it turns the work away, at the latest soon after w.Deadline.
+	//
+	// start reports false if there is no room yet; it is not called again
+	// after true or an error, never twice at a time, and neither it nor w.Keep
+	// after Admit returned. It may be called on another goroutine, with no
+	// lock held that it could need. If ctx or the time ends while it is under
+	// way, what it reports still counts, and what it panics with Admit panics
+	// with.
 	Admit(ctx context.Context, w Work, start func() (bool, error)) error
 
 	// Freed says that room may have appeared. It does not block and may be
