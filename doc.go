@@ -28,11 +28,12 @@
 //
 // # Seams
 //
-// Five interfaces can be replaced, each with a conformance suite or an
-// example beside it: Scorer (what sending a request to a replica would cost),
-// Admitter (who may start), Registry (which replicas there are), PrefixMap
-// (who holds which prompt blocks) and QuotaStore (what a tenant has left).
-// Authentication is a function and usage records go to a Sink.
+// Five interfaces can be replaced, each with a conformance suite beside it:
+// Scorer (what sending a request to a replica would cost; routertest),
+// Admitter (who may start; admissiontest), Registry (which replicas there are;
+// registrytest), PrefixMap (who holds which prompt blocks; prefixtest) and
+// QuotaStore (what a tenant has left; quotatest). Authentication is a function
+// and usage records go to a Sink.
 //
 // # First token
 //

@@ -21,6 +21,9 @@ type RoundRobin struct{ next atomic.Uint64 }
 // Score adds each replica's distance from the one whose turn it is.
 func (s *RoundRobin) Score(cost []float64, _ *Request, replicas []*registry.Replica) {
 	n := len(replicas)
+	if n == 0 {
+		return
+	}
 	start := int((s.next.Add(1) - 1) % uint64(n))
 	for i := range replicas {
 		cost[i] += float64((i - start + n) % n)
@@ -49,6 +52,9 @@ type PowerOfTwo struct {
 // they are used only if neither has room.
 func (s *PowerOfTwo) Score(cost []float64, req *Request, replicas []*registry.Replica) {
 	n := uint64(len(replicas))
+	if n == 0 {
+		return
+	}
 	h := Draw(s.Seed+s.draws.Add(1)*0x9e3779b97f4a7c15, 0)
 	a, b := int(h%n), 0
 	if n > 1 {

@@ -11,9 +11,14 @@ import (
 )
 
 // Scorer says what a choice would cost. Score adds to cost[i] the seconds by
-// which sending req to replicas[i] would delay it and everyone already there.
-// Never rules a replica out; not a number counts as Never. It must not block,
-// modify replicas or keep its arguments, and is called from many goroutines.
+// which sending req to replicas[i] would delay it and everyone already there:
+// a number, or Never, which rules the replica out. Not a number is a mistake,
+// and counts as Never. cost is as long as replicas; how many there are, which,
+// and in what order differs from call to call.
+//
+// Score must not block, modify req or replicas, write outside of cost or keep
+// its arguments. It is called from many goroutines, each with a Request of its
+// own. Pick allocates if it does. Package routertest checks implementations.
 type Scorer interface {
 	Score(cost []float64, req *Request, replicas []*registry.Replica)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/router"
+	"github.com/expediterhq/expediter/router/routertest"
 )
 
 func TestSpotTax(t *testing.T) {
@@ -30,4 +31,11 @@ func TestSpotTax(t *testing.T) {
 		}
 		d.Lease.Release()
 	}
+}
+
+// TestSpotTaxConforms: what a router asks of any rule.
+func TestSpotTaxConforms(t *testing.T) {
+	routertest.Run(t, func(*testing.T) routertest.Subject {
+		return routertest.Subject{Scorer: spotTax{perToken: 0.001}}
+	})
 }
