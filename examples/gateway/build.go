@@ -21,6 +21,7 @@ type parts struct {
 	config    expediter.Config
 	pools     []*registry.Pool
 	upstreams []upstream // of each pool
+	searches  []search   // of each pool
 	keys      []tenant.Key
 	keyConf   tenant.Config
 	names     metrics.Names
@@ -81,6 +82,9 @@ func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
 			return
 		}
 	}
+	if pc.checkDNS(at, pool, m); len(pc.Replicas) == 0 && m.lines[at+".dns"] == 0 {
+		m.add(at+".replicas", "expected at least one replica, such as http://10.0.0.1:8000, or dns beside it")
+	}
 	addReplicas(pool, at, pc.Replicas, m)
 	pc.checkUpstream(at, m)
 	out := expediter.Pool{
@@ -97,14 +101,12 @@ func (p *parts) addPool(at string, pc *poolConfig, m *mistakes) {
 	}
 	p.pools = append(p.pools, pool)
 	p.upstreams = append(p.upstreams, pc.upstream())
+	p.searches = append(p.searches, pc.search())
 	p.names.Pools = append(p.names.Pools, pc.Name)
 	p.config.Pools = append(p.config.Pools, out)
 }
 
 func addReplicas(pool *registry.Pool, at string, replicas []replicaConfig, m *mistakes) {
-	if len(replicas) == 0 {
-		m.add(at+".replicas", "expected at least one replica, such as http://10.0.0.1:8000")
-	}
 	names := make(map[string]int)
 	for i, r := range replicas {
 		here := fmt.Sprintf("%s.replicas[%d]", at, i)

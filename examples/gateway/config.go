@@ -47,6 +47,7 @@ type poolConfig struct {
 	Name             string          `yaml:"name"`
 	Served           string          `yaml:"served"`
 	Replicas         []replicaConfig `yaml:"replicas"`
+	DNS              dnsConfig       `yaml:"dns"`
 	Tokenizer        string          `yaml:"tokenizer"`
 	APIKeyEnv        string          `yaml:"api_key_env"`
 	TLS              upstreamTLS     `yaml:"tls"`
@@ -58,6 +59,15 @@ type poolConfig struct {
 	Headroom         float64         `yaml:"headroom"`
 	KVTokens         int             `yaml:"kv_tokens"`
 	SLO              sloConfig       `yaml:"slo"`
+}
+
+// dnsConfig is the name whose addresses are replicas too.
+type dnsConfig struct {
+	Host     string        `yaml:"host"`
+	Port     int           `yaml:"port"`
+	Scheme   string        `yaml:"scheme"`
+	Interval time.Duration `yaml:"interval"`
+	Zone     string        `yaml:"zone"`
 }
 
 type replicaConfig struct {

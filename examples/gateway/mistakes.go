@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/tenant"
 )
 
@@ -50,11 +51,14 @@ func (m *mistakes) addError(path string, of any, err error) {
 	for _, leaf := range leaves(err) {
 		var c *expediter.ConfigError
 		var t *tenant.FieldError
+		var d *registry.FieldError
 		switch {
 		case errors.As(leaf, &c):
 			m.add(join(path, fileField(c.Field)), "%s", inFile(c.Want))
 		case errors.As(leaf, &t):
 			m.add(join(path, fileField(t.Field)), "%s", inFile(t.Want))
+		case errors.As(leaf, &d):
+			m.add(join(path, fileField(d.Field)), "%s", d.Want)
 		default:
 			field, want := fieldIn(of, leaf.Error())
 			m.add(m.inside(path, field), "%s", want)

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+
+	"github.com/expediterhq/expediter/registry"
 )
 
 // options are the command line of a gateway that serves or checks.
@@ -12,6 +14,7 @@ type options struct {
 	path, addr     string
 	check, without bool
 	verbose        bool
+	resolver       registry.Resolver // of the names of replicas. If nil, the system's
 }
 
 // commands are the ways to call the program, as -h lists them.

@@ -15,8 +15,9 @@ import (
 
 // reach asks every replica for its health. A pool of which none answers is an
 // error, since a gateway that can serve nothing is better noticed at its
-// start; single ones that do not answer are logged.
-func reach(ctx context.Context, pools []*registry.Pool, c *expediter.Config, logger *slog.Logger) error {
+// start; single ones that do not answer are logged. Lost says for each pool
+// why no replica could be looked up, if so.
+func reach(ctx context.Context, pools []*registry.Pool, lost []error, c *expediter.Config, logger *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for i, pool := range pools {
@@ -36,9 +37,14 @@ func reach(ctx context.Context, pools []*registry.Pool, c *expediter.Config, log
 				logger.Warn("a replica does not answer", "pool", pool.Name(), "replica", replicas[j].Name(), "error", err)
 			}
 		}
-		if len(absent) == len(replicas) {
-			return fmt.Errorf("no replica of pool %q answers (%s); -without-replicas starts anyway", pool.Name(), strings.Join(absent, ", "))
+		if len(absent) < len(replicas) {
+			continue
 		}
+		why := strings.Join(absent, ", ")
+		if lost[i] != nil {
+			why = strings.TrimPrefix(why+"; "+strings.TrimPrefix(lost[i].Error(), "registry: dns: "), "; ")
+		}
+		return fmt.Errorf("no replica of pool %q answers (%s); -without-replicas starts anyway", pool.Name(), why)
 	}
 	return nil
 }

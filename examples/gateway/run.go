@@ -31,8 +31,10 @@ type gateway struct {
 	handler  *expediter.Handler
 	tls      *listenerTLS // nil without TLS
 
-	links map[upstream]*link // by pool
-	last  parts              // what is served
+	resolver    registry.Resolver     // nil for the system's
+	links       map[upstream]*link    // by pool
+	discoveries map[string]*discovery // by pool
+	last        parts                 // what is served
 }
 
 // defaultListen is where clients come if nothing says otherwise.
@@ -76,14 +78,18 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		}
 		defer adminListener.Close()
 	}
-	g := &gateway{path: o.path, addr: o.addr, began: c, logger: logger, metrics: metrics.New(metrics.Config{Names: p.names})}
+	g := &gateway{
+		path: o.path, addr: o.addr, began: c, logger: logger, resolver: o.resolver,
+		metrics: metrics.New(metrics.Config{Names: p.names}),
+	}
 	done, err := g.open(ctx, c, p)
 	defer done()
 	if err != nil {
 		return err
 	}
-	if !o.without {
-		if err := reach(ctx, p.pools, &g.last.config, logger); err != nil {
+	defer g.endDiscoveries()
+	if lost := g.discover(ctx, p); !o.without {
+		if err := reach(ctx, p.pools, lost, &g.last.config, logger); err != nil {
 			return err
 		}
 	}
@@ -91,9 +97,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 	if adminListener != nil {
 		s.admin = newAdmin(g.metrics.Handler())
 	}
-	reloads, stopReloads := context.WithCancel(ctx)
-	defer stopReloads()
-	go g.reloadOn(reloads, hup)
+	defer g.followHangups(ctx, hup)()
 	logger.Info("serving", "address", l.Addr().String(), "config", o.path)
 	if g.tls != nil {
 		s.public.TLSConfig = g.tls.config(c.TLS)
@@ -162,6 +166,21 @@ func (g *gateway) with(p parts) expediter.Config {
 	return c
 }
 
+// followHangups reloads on each signal until end is called, which returns once
+// no reload is under way.
+func (g *gateway) followHangups(ctx context.Context, hup <-chan os.Signal) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		g.reloadOn(ctx, hup)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
 func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -176,7 +195,7 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		case <-hup:
 		}
-		if err := g.reload(); err != nil {
+		if err := g.reload(ctx); err != nil {
 			g.logger.Error("configuration not reloaded; the old one stays", "error", err)
 			continue
 		}
@@ -188,7 +207,7 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 // Listeners, Redis, the pepper and the usage file stay as they were opened. A
 // file with a mistake changes nothing; where a later step fails, the error
 // says which ones are done.
-func (g *gateway) reload() error {
+func (g *gateway) reload(ctx context.Context) error {
 	c, p, err := load(g.path, g.addr)
 	if err != nil {
 		return err
@@ -201,6 +220,7 @@ func (g *gateway) reload() error {
 		return err
 	}
 	drain(g.registry.Pools(), drained)
+	g.discover(ctx, p) // what cannot be looked up is in the log
 	if err := g.serve(p); err != nil {
 		return errors.Join(errors.New("pools are replaced, the rest is not"), err)
 	}

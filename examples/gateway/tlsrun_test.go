@@ -23,6 +23,7 @@ import (
 	"github.com/expediterhq/expediter/internal/redistest"
 	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
+	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/sim"
 	"github.com/expediterhq/expediter/tenant"
 )
@@ -55,6 +56,8 @@ type secureHouse struct {
 	logs lockedLog
 
 	without  bool // start before a replica answers
+	resolver registry.Resolver
+	prompts  int // sent by complete
 	requests atomic.Int64
 
 	mu      sync.Mutex
@@ -135,13 +138,16 @@ func (s *secureHouse) start(config string) {
 	}
 	stop, ended := make(chan os.Signal, 2), make(chan error, 1)
 	logger := slog.New(slog.NewTextHandler(&s.logs, nil))
-	go func() { ended <- runConfig(s.t.Context(), options{path: path, without: s.without}, logger, stop) }()
+	go func() {
+		ended <- runConfig(s.t.Context(), options{path: path, without: s.without, resolver: s.resolver}, logger, stop)
+	}()
 	s.t.Cleanup(func() {
 		stop <- syscall.SIGTERM
 		stop <- syscall.SIGTERM
 		if err := <-ended; err != nil {
 			s.t.Errorf("the gateway ended: %v", err)
 		}
+		checkNoLookups(s.t)
 	})
 	s.until("the gateway", func() bool { return strings.Contains(s.logs.String(), "msg=serving") || len(ended) > 0 })
 }

@@ -22,7 +22,11 @@ type upstream struct {
 }
 
 func (pc *poolConfig) upstream() upstream {
-	return upstream{pc.Name, pc.TLS, strings.Join(pc.Networks, " ")}
+	t := pc.TLS
+	if t.ServerName == "" && pc.scheme() == "https" {
+		t.ServerName = strings.TrimSuffix(pc.DNS.Host, ".")
+	}
+	return upstream{pc.Name, t, strings.Join(pc.Networks, " ")}
 }
 
 // link is a pool's connections.
@@ -37,12 +41,7 @@ func (l *link) current() bool { return l.files == nil || l.files.Version() == l.
 
 // link makes the connections of a pool. The configuration is good.
 func (u upstream) link(files *vllm.TLSFiles, logger *slog.Logger) *link {
-	var cfg vllm.TransportConfig
-	for _, s := range strings.Fields(u.networks) {
-		if p, err := parseNetwork(s); err == nil {
-			cfg.Allow = append(cfg.Allow, p)
-		}
-	}
+	cfg := vllm.TransportConfig{Allow: parseNetworks(u.networks)}
 	if u.tls != (upstreamTLS{}) && files == nil {
 		files = &vllm.TLSFiles{
 			CA: u.tls.CA, Cert: u.tls.Cert, Key: u.tls.Key,
@@ -106,6 +105,17 @@ func (g *gateway) renew() error {
 		}
 	}
 	return nil
+}
+
+// parseNetworks reads networks separated by spaces. They are good.
+func parseNetworks(list string) []netip.Prefix {
+	var out []netip.Prefix
+	for s := range strings.FieldsSeq(list) {
+		if p, err := parseNetwork(s); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // parseNetwork reads a network such as 10.0.0.0/8, or one address.
