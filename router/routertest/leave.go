@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-	"unsafe"
 	"weak"
 
 	"github.com/expediterhq/expediter/registry"
@@ -129,7 +128,6 @@ func (b *bench) leaveTraces(f *fleet) traces {
 	replicas, cost := slices.Clone(f.replicas), make([]float64, len(f.replicas))
 	b.Scorer.Score(cost, q, replicas)
 	return traces{
-		weak.Make(unsafe.SliceData(cost)), weak.Make(unsafe.SliceData(replicas)),
-		weak.Make(unsafe.SliceData(q.Blocks)), weak.Make(unsafe.SliceData(q.Cached)), weak.Make(q),
+		weak.Make(&cost[0]), weak.Make(&replicas[0]), weak.Make(&q.Blocks[0]), weak.Make(&q.Cached[0]), weak.Make(q),
 	}
 }
