@@ -70,7 +70,7 @@ func benchHandler(b *testing.B, events int) (h *expediter.Handler, key string) {
 	b.Helper()
 	model, err := tokenize.Load(demo.Files)
 	must(b, err)
-	pool, err := registry.NewPool(registry.PoolConfig{Name: "small", KVTokens: 1 << 40})
+	pool, err := registry.NewPool(registry.PoolConfig{Name: "small", KVTokens: 1 << 30})
 	must(b, err)
 	for i := range 64 {
 		_, err := pool.Add(registry.ReplicaConfig{URL: fmt.Sprintf("http://10.0.0.%d:8000", i)})

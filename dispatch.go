@@ -28,9 +28,9 @@ func (q *request) dispatch() error {
 	}
 	w := admission.Work{
 		ID: q.id, Tenant: q.tenant.ID, Tier: q.tenant.Tier, Weight: q.tenant.Weight,
-		Tokens:   q.size.input + q.size.sequences*q.size.expected,
+		Tokens:   q.size.input + q.size.all(q.size.expected),
 		Input:    q.size.input,
-		Output:   q.size.sequences * q.size.expected,
+		Output:   q.size.all(q.size.expected),
 		Arrived:  q.arrived,
 		Deadline: deadline,
 		Retry:    q.rec.Attempts > 0,
@@ -86,7 +86,7 @@ func (q *request) pick() (bool, error) {
 		return false, err
 	}
 	q.replica, q.lease = d.Replica, d.Lease
-	q.claimed = q.size.sequences * q.size.expected
+	q.claimed = q.size.all(q.size.expected)
 	q.rec.Replica, q.rec.Generation, q.rec.Predicted = d.Replica.Name(), d.Replica.Generation(), d.Cached
 	p.Prefix.Add(d.Replica.Slot(), q.blocks)
 	return true, nil

@@ -27,7 +27,7 @@ func (q *request) keep() {
 	if !ok {
 		return
 	}
-	lease.Grow(q.size.input + q.size.sequences*q.size.expected)
+	lease.Grow(q.size.input + q.size.all(q.size.expected))
 	q.kept = kept{replica: r, lease: lease}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 
@@ -27,6 +28,12 @@ type measure struct {
 	expected  int // what one sequence will hardly exceed
 	body      []byte
 	print     uint64 // hash of the body: the same request sent again has the same
+}
+
+// all returns what all sequences have if each has so many. It is at most half
+// of what an int can hold: no replica has that much.
+func (m *measure) all(each int) int {
+	return int(min(int64(m.sequences)*int64(each), math.MaxInt/2))
 }
 
 // While a body above largeBody is rendered and encoded, it counts as many

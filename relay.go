@@ -60,7 +60,7 @@ func (a *attempt) event(ev sse.Event) (halt, error) {
 	}
 	a.replica.Progress(now)
 	a.note(c, now)
-	if most := a.size.sequences * a.size.output; a.usage.events > most+maxOver {
+	if most := a.size.all(a.size.output); a.usage.events > most+maxOver {
 		return failed, replicaFault("The replica went on past the limit of the request.", nil)
 	}
 	a.show(ev, c)

@@ -17,7 +17,7 @@ const reservationLease = 30 * time.Second
 
 // reserve takes the most this request may cost from the tenant's quota.
 func (q *request) reserve() error {
-	cost := max(q.tenant.Price.Cost(q.size.input, q.size.sequences*q.size.output), 1)
+	cost := max(q.tenant.Price.Cost(q.size.input, q.size.all(q.size.output)), 1)
 	r := quota.Reservation{
 		ID: q.id, Tenant: q.tenant.ID, Limit: q.tenant.Limit,
 		Cost: cost, Lease: reservationLease,
@@ -71,7 +71,7 @@ func (q *request) breakdown() string {
 	if p := q.tenant.Price; p.Input > 1 || p.Output > 1 {
 		price = fmt.Sprintf(", counted %d and %d times", max(p.Input, 1), max(p.Output, 1))
 	}
-	return fmt.Sprintf(" (a prompt of %d and up to %d of output%s)", s.input, s.sequences*s.output, price)
+	return fmt.Sprintf(" (a prompt of %d and up to %d of output%s)", s.input, s.all(s.output), price)
 }
 
 // limitParam names what the client can lower: its limit, or what stands in

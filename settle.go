@@ -51,7 +51,7 @@ func (q *request) guard(part string, f func()) {
 // or the gateway's own where there are none.
 func (q *request) count() {
 	u, r := &q.usage, q.rec
-	most := q.size.sequences * q.size.output
+	most := q.size.all(q.size.output)
 	switch {
 	case u.known:
 		r.Input, r.Output = min(u.prompt, q.believable()), max(u.output, u.events)

@@ -58,7 +58,7 @@ func reason(err error) admission.Reason {
 }
 
 func TestFastPathAllocatesNothing(t *testing.T) {
-	g := newGate(t, admission.Config{}, 1<<40)
+	g := newGate(t, admission.Config{}, 1<<30)
 	ctx, begin := context.Background(), g.take(1)
 	w := admission.Work{Tenant: "t", Tokens: 1, Deadline: time.Now().Add(time.Hour)}
 	if n := testing.AllocsPerRun(100, func() {

@@ -26,7 +26,7 @@ type keep struct {
 // its time, and at most ReserveAfter.
 func (l *Line) consider(it *Item, now time.Time) {
 	least := l.cfg.ReserveAfter
-	if l.keep.item != nil || least < 0 || it.passed < it.Tokens {
+	if l.keep.item != nil || least < 0 || it.passed < int64(it.Tokens) {
 		return
 	}
 	if !it.Deadline.IsZero() {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// mostTokens is the largest claim told apart from larger ones.
-const mostTokens = 1 << 40
+// mostTokens is the largest claim told apart from larger ones. The sum of
+// hundreds of them fits into an int of 32 bits, of millions into one of 64.
+const mostTokens = min(1<<40, math.MaxInt>>8)
 
 // Item is one entry of a Line.
 type Item struct {
@@ -19,7 +20,7 @@ type Item struct {
 	tenant  *tenant
 	refused uint64    // epoch in which it did not fit
 	first   time.Time // when it first did not fit
-	passed  int       // tokens started past it since
+	passed  int64     // tokens started past it since
 	busy    bool      // being tried: must not be pushed out
 	kept    time.Time // when keeping room for it was given up
 }
@@ -99,7 +100,7 @@ func (l *Line) Push(w Work, now time.Time) (it, pushedOut *Item, err error) {
 // Start takes an item that has started out of the line, and charges it.
 func (l *Line) Start(it *Item, now time.Time) {
 	for _, o := range l.tried {
-		o.passed += it.Tokens
+		o.passed += int64(it.Tokens)
 	}
 	l.keep.spend(it)
 	if !it.Retry {

@@ -427,3 +427,16 @@ func TestConfigMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestHugeClaims: the sum of absurd claims is still a large number.
+func TestHugeClaims(t *testing.T) {
+	l := newLine(t, admission.Config{MaxWaitingTokens: math.MaxInt / 2})
+	for range 50 {
+		if _, _, err := l.Push(admission.Work{Tokens: math.MaxInt, Retry: true}, start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := l.Tokens(); got < 100_000_000 {
+		t.Errorf("Tokens = %d for 50 claims of %d", got, math.MaxInt)
+	}
+}

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sort"
@@ -174,7 +175,7 @@ func (m *model) order(tier int) []*modelWork {
 }
 
 func (m *model) candidate(w *modelWork) bool {
-	smallest := 1 << 62
+	smallest := math.MaxInt
 	for _, t := range m.tried {
 		smallest = min(smallest, t.Tokens)
 	}

@@ -70,7 +70,7 @@ func (q *Request) Prefix(tokens int) uint64 {
 // Claim returns what the request will take from r.
 func (q *Request) Claim(r *registry.Replica) registry.Claim {
 	uncached, n := q.Uncached(r), max(1, q.Sequences)
-	output := max(0, q.Output) * n
+	output := int(min(int64(max(0, q.Output))*int64(n), math.MaxInt/2)) // more than any replica has
 	return registry.Claim{
 		Prefill:   uncached,
 		KV:        uncached + output,

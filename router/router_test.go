@@ -3,6 +3,7 @@ package router_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -61,5 +62,14 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := rt.Pick(&router.Request{Prompt: 800, Now: t0}, p.Replicas()); err != router.ErrNoRoom {
 		t.Errorf("full: Pick = %v, want ErrNoRoom", err)
+	}
+}
+
+// TestHugeClaim: a claim of more than an int of 32 bits is a large one.
+func TestHugeClaim(t *testing.T) {
+	p := newPool(t, 1, registry.PoolConfig{})
+	c := (&router.Request{Prompt: 1000, Output: math.MaxInt32, Sequences: 128}).Claim(p.Replicas()[0])
+	if c.KV < math.MaxInt32/2 || c.Context < math.MaxInt32/4 {
+		t.Errorf("Claim = %+v, want a large one", c)
 	}
 }

@@ -37,9 +37,10 @@ func TestCost(t *testing.T) {
 		{tenant.Price{Input: 2, Output: 3}, 10, 5, 35},
 		{tenant.Price{Output: 4}, 10, 5, 30},
 		{tenant.Price{}, -10, 5, 5},
-		{tenant.Price{Input: 1_000_000}, math.MaxInt64 / 1000, 0, math.MaxInt64},
-		{tenant.Price{}, math.MaxInt64, 1, math.MaxInt64},
-		{tenant.Price{}, math.MaxInt64, 0, math.MaxInt64},
+		{tenant.Price{Input: math.MaxInt64 / 1000}, 1_000_000, 0, math.MaxInt64},
+		{tenant.Price{Input: math.MaxInt64}, 1, 1, math.MaxInt64},
+		{tenant.Price{Input: math.MaxInt64}, 1, 0, math.MaxInt64},
+		{tenant.Price{}, math.MaxInt, 0, math.MaxInt},
 	}
 	for _, tt := range tests {
 		if got := tt.price.Cost(tt.input, tt.output); got != tt.want {

@@ -3,6 +3,7 @@ package tokenize
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,12 +60,11 @@ func gunzip(packed []byte) ([]byte, error) {
 	}
 	// The last four bytes state the unpacked size; they are a hint, for at
 	// most what such data can unpack to.
-	hint := 0
+	hint := int64(0)
 	if n := len(packed); n > 4 {
-		tail := packed[n-4:]
-		hint = int(tail[0]) | int(tail[1])<<8 | int(tail[2])<<16 | int(tail[3])<<24
+		hint = int64(binary.LittleEndian.Uint32(packed[n-4:]))
 	}
-	return appendBounded(make([]byte, 0, min(hint, maxFile, 64*len(packed))+1), zr)
+	return appendBounded(make([]byte, 0, min(hint, maxFile, 64*int64(len(packed)))+1), zr)
 }
 
 // appendBounded appends what r has, which must fit maxFile.

@@ -198,6 +198,9 @@ func (p *page) lora(l *labels, v float64) {
 	p.running, p.waiting = l.runningLoRA, l.waitingLoRA
 }
 
+// plus adds counts as far as an int can.
+func plus(a int, b float64) int { return int(min(int64(a)+int64(b), math.MaxInt)) }
+
 // finish adds up the engines.
 func (p *page) finish() {
 	m := &p.m
@@ -205,15 +208,15 @@ func (p *page) finish() {
 	for i := range p.engines {
 		e := &p.engines[i]
 		m.Engines++
-		m.Running += int(min(e.running, MaxCount))
-		m.Waiting += int(min(e.waiting, MaxCount))
-		m.Deferred += int(min(e.deferred, MaxCount))
+		m.Running = plus(m.Running, min(e.running, MaxCount))
+		m.Waiting = plus(m.Waiting, min(e.waiting, MaxCount))
+		m.Deferred = plus(m.Deferred, min(e.deferred, MaxCount))
 		tokens := e.tokens
 		if tokens == 0 && e.blocks > 1 { // one block is never usable
 			tokens = (e.blocks - 1) * e.blockSize
 		}
 		tokens = min(tokens, maxTokens)
-		m.KVTokens += int(tokens)
+		m.KVTokens = plus(m.KVTokens, tokens)
 		m.BlockSize = max(m.BlockSize, int(min(e.blockSize, MaxCount)))
 		if !e.hasUsage {
 			e.usage = e.oldUsage

@@ -119,7 +119,7 @@ func (l *lab) config(policy string, seed int) fleet.Config {
 	if c.MaxWait == 0 {
 		c.MaxWait = time.Hour
 	}
-	c.Line.MaxWaiting, c.Line.MaxWaitingTokens = math.MaxInt32, math.MaxInt64/2
+	c.Line.MaxWaiting, c.Line.MaxWaitingTokens = math.MaxInt32, math.MaxInt/2
 	return c
 }
 

@@ -1,5 +1,7 @@
 package jinja
 
+import "math"
+
 // A step stands for up to some 50 ns of work, so that a render that uses all of
 // Limits.Steps ends within about half a second. What takes longer than the few
 // steps of a statement counts its work here: by the bytes it looks at one by
@@ -60,8 +62,8 @@ func (st *state) spendInt(op operator, a, b Value) error {
 
 // spendDigits counts the steps of turning n decimal digits to an int or back.
 func (st *state) spendDigits(n int) error {
-	w := n / 16
-	return st.spend(w + w*w>>4)
+	w := int64(n) / 16
+	return st.spend(int(min(w+w*w>>4, math.MaxInt)))
 }
 
 // spendNumber counts the steps of writing v as n bytes.

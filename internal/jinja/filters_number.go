@@ -33,7 +33,7 @@ func filterInt(st *state, x Value, a args) (Value, error) {
 	}
 	base := 10
 	if b[1].isInt() {
-		base = int(b[1].int())
+		base = b[1].clamped()
 	}
 	switch x.kind {
 	case Undefined, Missing:

@@ -117,7 +117,7 @@ func filterReplace(st *state, s Value, a args) (Value, error) {
 	switch b[2].kind {
 	case Missing, None:
 	case Int, Bool:
-		n = int(b[2].int())
+		n = b[2].clamped()
 	default:
 		return s, typeErr("'%s' object cannot be interpreted as an integer", typeName(b[2]))
 	}
@@ -260,7 +260,7 @@ func filterTruncate(st *state, s Value, a args) (Value, error) {
 	if n < k || leeway < 0 {
 		return s, valueErr("expected length >= %d, got %d", k, n)
 	}
-	if int64(s.runes()) <= n+leeway {
+	if int64(s.runes())-leeway <= n {
 		return s, nil
 	}
 	t := s.Str()[:runeOffset(s.Str(), int(n-k))]

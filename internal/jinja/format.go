@@ -69,6 +69,10 @@ func (f *percentFormatter) next() (Value, error) {
 	return f.args[f.used-1], nil
 }
 
+// widest is the largest width or precision that is told apart from larger
+// ones. No text of that size may be built.
+const widest = math.MaxInt32
+
 // number reads digits or a star.
 func (f *percentFormatter) number() (int, error) {
 	if f.i < len(f.s) && f.s[f.i] == '*' {
@@ -77,16 +81,16 @@ func (f *percentFormatter) number() (int, error) {
 		if err == nil && !v.isInt() {
 			err = typeErr("* wants int")
 		}
-		return int(max(-1<<31, min(v.int(), 1<<31))), err
+		return max(-widest, min(v.clamped(), widest)), err
 	}
-	n := 0
+	n := int64(0)
 	for f.i < len(f.s) && isDigit(f.s[f.i]) {
-		if n = n*10 + int(f.s[f.i]-'0'); n > 1<<31 {
+		if n = n*10 + int64(f.s[f.i]-'0'); n > widest {
 			return 0, valueErr("width too big")
 		}
 		f.i++
 	}
-	return n, nil
+	return int(n), nil
 }
 
 func (f *percentFormatter) key() (Value, bool, error) {

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"math"
 	"strings"
 	"unicode/utf8"
 )
@@ -181,7 +182,7 @@ func (f *braceFormatter) first(name string) (Value, error) {
 			return Value{}, valueErr("cannot switch from automatic field numbering to manual field specification")
 		}
 		f.manual = true
-		n = int(b.Int64())
+		n = int(min(b.Int64(), math.MaxInt))
 	}
 	if name != "" && n < 0 {
 		v, ok := f.a.kwarg(name)
@@ -323,13 +324,13 @@ func parseSpec(s string) (*spec, error) {
 		sp.align, sp.fill = '=', "0"
 	}
 	digits := func() (int, bool) {
-		n, i := 0, 0
-		for i < len(s) && isDigit(s[i]) && n < 1<<31 {
-			n = n*10 + int(s[i]-'0')
+		n, i := int64(0), 0
+		for i < len(s) && isDigit(s[i]) && n <= widest {
+			n = n*10 + int64(s[i]-'0')
 			i++
 		}
 		s = s[i:]
-		return n, i > 0
+		return int(min(n, widest)), i > 0
 	}
 	sp.width, _ = digits()
 	sp.group = take(",_")

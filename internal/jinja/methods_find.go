@@ -20,7 +20,7 @@ func replaceMethod(st *state, s string, a args) (Value, error) {
 		if !b[2].isInt() {
 			return Value{}, typeErr("'%s' object cannot be interpreted as an integer", typeName(b[2]))
 		}
-		n = int(b[2].int())
+		n = b[2].clamped()
 	}
 	return replace(st, s, b[0].Str(), b[1].Str(), n)
 }

@@ -141,7 +141,7 @@ func split(st *state, s string, right bool, a args) (Value, error) {
 		if !b[1].isInt() {
 			return Value{}, typeErr("'%s' object cannot be interpreted as an integer", typeName(b[1]))
 		}
-		n = int(b[1].int())
+		n = b[1].clamped()
 	}
 	var parts []string
 	switch sep := b[0]; {

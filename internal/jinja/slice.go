@@ -1,5 +1,7 @@
 package jinja
 
+import "math"
+
 // slice is Python's v[lo:hi:step]; each bound may be None.
 func slice(st *state, v, lo, hi, step Value) (Value, error) {
 	if err := st.spend(walkCost(v)); err != nil {
@@ -89,12 +91,10 @@ func sliceBounds(n int, lo, hi, step Value) (from, to, by int, err error) {
 
 // sliceInt returns an index clamped to what an int can hold.
 func sliceInt(v Value) (int, error) {
-	const big = 1 << 40
+	const big = math.MaxInt / 2 // a length can be added
 	switch v.kind {
-	case Int, Bool:
-		return int(max(-big, min(v.int(), big))), nil
-	case BigInt:
-		return big * v.big().Sign(), nil
+	case Int, Bool, BigInt:
+		return max(-big, min(v.clamped(), big)), nil
 	case Undefined, Missing:
 		return 0, v.fail()
 	}

@@ -130,6 +130,14 @@ func (v Value) float() float64 { return math.Float64frombits(v.num) }
 
 func (v Value) int() int64 { return int64(v.num) }
 
+// clamped returns an int of any size, or the int of Go's that is nearest.
+func (v Value) clamped() int {
+	if v.kind == BigInt {
+		return math.MaxInt * v.big().Sign()
+	}
+	return int(max(math.MinInt, min(v.int(), math.MaxInt)))
+}
+
 // Items returns the elements of a list, tuple, view or unread generator, and
 // nil for any other kind. The caller must not change them.
 func (v Value) Items() []Value {

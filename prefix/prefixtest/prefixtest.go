@@ -4,6 +4,7 @@ package prefixtest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -108,7 +109,7 @@ func forget(t *testing.T, m prefix.Map) {
 
 func strangeSlots(t *testing.T, m prefix.Map) {
 	c := Chain(1, 4)
-	for _, slot := range []int{-1, 1 << 40} {
+	for _, slot := range []int{-1, math.MaxInt} {
 		m.Add(slot, c)
 		m.Forget(slot)
 	}

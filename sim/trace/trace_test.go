@@ -161,7 +161,7 @@ func TestBadRows(t *testing.T) {
 		{"columns", good + "1,2\n", "x:2:", "columns"},
 		{"negative prompt", good + "1,-2,3\n", "x:2:", "prompt is -2"},
 		{"no output", good + good + "1,2,0\n", "x:3:", "output is 0"},
-		{"absurd", good + "1,99999999999,3\n", "x:2:", "prompt is 99999999999"},
+		{"absurd", good + "1,1999999999,3\n", "x:2:", "prompt is 1999999999"},
 		{"not a number", good + "1,2,three\n", "x:2:", `"three"`},
 		{"time", good + "NaN,2,3\n", "x:2:", "time is NaN"},
 		{"past", "5,1,1\n4,1,1\n", "x:2:", "before"},
