@@ -1,133 +1,106 @@
 package prefix
 
-import "math/bits"
+// index tells which slots hold a block, one bit for each slot. Its keys are
+// mixed. The zero index is empty.
+type index struct{ segments[cell] }
 
-// index is an open-addressed hash table from a block's hash to the set of
-// slots that hold it, one bit each; an empty set is an empty cell. It doubles
-// at three quarters full and halves at a quarter.
-//
-// Whoever writes prompts chooses block hashes, so a cell's place depends on
-// the secret odd multiplier mul: without it long runs could be provoked.
-type index struct {
-	cells []cell
-	n     int
-	mul   uint64
-	sink  uint64 // keeps the loads of fetch
-}
+// cell is a mixed key and the slots that hold it, which are never none.
+type cell [2]uint64
 
-type cell struct {
-	key   uint64
-	slots uint64
-}
-
-const (
-	firstCells = 16
-	cellBytes  = 16
-)
-
-func (x *index) home(key uint64) int {
-	return place(key*x.mul, len(x.cells))
-}
-
-// place maps a mixed hash to one of size places, a power of two, by its
-// upper bits.
-func place(mixed uint64, size int) int {
-	return int(mixed >> (64 - uint(bits.TrailingZeros(uint(size)))))
-}
+const cellBytes = 16
 
 // slots returns the slots that hold key.
 func (x *index) slots(key uint64) uint64 {
 	if x.n == 0 {
 		return 0
 	}
-	mask := len(x.cells) - 1
-	for i := x.home(key); x.cells[i].slots != 0; i = (i + 1) & mask {
-		if x.cells[i].key == key {
-			return x.cells[i].slots
+	home, at := x.home(key), place(key)
+	for i := at; home[i][1] != 0; {
+		if home[i][0] == key {
+			return home[i][1]
+		}
+		if i++; i == at {
+			return x.spilled(key)
 		}
 	}
 	return 0
 }
 
-// fetch looks at where keys are, all at once, so that the memory for one does
-// not have to be waited for before the next.
-func (x *index) fetch(keys []uint64) {
-	if len(x.cells) == 0 {
-		return
+// spilled is slots for a key that is not at home.
+func (x *index) spilled(key uint64) uint64 {
+	if p, i := x.find(key); p != nil {
+		return p[i][1]
 	}
-	var sum uint64
-	for _, key := range keys {
-		sum += x.cells[x.home(key)].key
+	return 0
+}
+
+// find returns where key's cell is: nil if it is absent.
+func (x *index) find(key uint64) (*cells[cell], uint8) {
+	if x.n == 0 {
+		return nil, 0
 	}
-	x.sink = sum
+	home, at := x.home(key), place(key)
+	for i := at; home[i][1] != 0; {
+		if home[i][0] == key {
+			return home, i
+		}
+		if i++; i == at {
+			return x.findSpilled(home, key)
+		}
+	}
+	return nil, 0
+}
+
+// findSpilled is find for a key that is not at home.
+func (x *index) findSpilled(home *cells[cell], key uint64) (*cells[cell], uint8) {
+	for p := x.next(home, home); p != nil; p = x.next(home, p) {
+		for i := range p {
+			if p[i][0] == key && p[i][1] != 0 {
+				return p, uint8(i)
+			}
+		}
+	}
+	return nil, 0
 }
 
 // set adds slots to those that hold key.
 func (x *index) set(key, slots uint64) {
-	if 4*(x.n+1) > 3*len(x.cells) {
-		x.resize(max(firstCells, 2*len(x.cells)))
+	x.reserve()
+	home, at := x.home(key), place(key)
+	i := at
+	for home[i][1] != 0 {
+		if home[i][0] == key {
+			home[i][1] |= slots
+			return
+		}
+		if i++; i == at {
+			x.setSpilled(home, key, slots)
+			return
+		}
 	}
-	mask := len(x.cells) - 1
-	i := x.home(key)
-	for x.cells[i].slots != 0 && x.cells[i].key != key {
-		i = (i + 1) & mask
+	home[i] = cell{key, slots}
+	x.n++
+}
+
+// setSpilled is set for a key that is not at home, where there is no room.
+func (x *index) setSpilled(home *cells[cell], key, slots uint64) {
+	if p, i := x.findSpilled(home, key); p != nil {
+		p[i][1] |= slots
+		return
 	}
-	if x.cells[i].slots == 0 {
-		x.n++
-		x.cells[i].key = key
-	}
-	x.cells[i].slots |= slots
+	x.spill(home, cell{key, slots})
+	x.n++
 }
 
 // clear takes slots from those that hold key.
 func (x *index) clear(key, slots uint64) {
-	if x.n == 0 {
+	p, i := x.find(key)
+	if p == nil {
 		return
 	}
-	mask := len(x.cells) - 1
-	i := x.home(key)
-	for x.cells[i].key != key {
-		if x.cells[i].slots == 0 {
-			return
-		}
-		i = (i + 1) & mask
-	}
-	if x.cells[i].slots == 0 {
+	if rest := p[i][1] &^ slots; rest != 0 {
+		p[i][1] = rest
 		return
 	}
-	if x.cells[i].slots &^= slots; x.cells[i].slots == 0 {
-		x.close(i)
-		if x.n--; len(x.cells) > firstCells && 4*x.n < len(x.cells) {
-			x.resize(len(x.cells) / 2)
-		}
-	}
-}
-
-// close fills the gap at i with later cells of its run.
-func (x *index) close(gap int) {
-	mask := len(x.cells) - 1
-	for i := (gap + 1) & mask; x.cells[i].slots != 0; i = (i + 1) & mask {
-		// A cell may move into the gap unless its own place lies behind it.
-		if home := x.home(x.cells[i].key); (i-home)&mask >= (i-gap)&mask {
-			x.cells[gap] = x.cells[i]
-			gap = i
-		}
-	}
-	x.cells[gap] = cell{}
-}
-
-func (x *index) resize(size int) {
-	old := x.cells
-	x.cells = make([]cell, size)
-	mask := size - 1
-	for _, c := range old {
-		if c.slots == 0 {
-			continue
-		}
-		i := x.home(c.key)
-		for x.cells[i].slots != 0 {
-			i = (i + 1) & mask
-		}
-		x.cells[i] = c
-	}
+	x.remove(p, i)
 }

@@ -13,13 +13,9 @@ func (t *Table) newSlot(num int) *slot {
 		return s
 	}
 	if t.planes[num/planeSlots].Load() == nil {
-		p := new(plane)
-		for i := range p.shards {
-			p.shards[i].mul = t.mul
-		}
-		t.planes[num/planeSlots].Store(p)
+		t.planes[num/planeSlots].Store(new(plane))
 	}
-	s := &slot{num: num, want: t.cfg.Blocks, list: recent{mul: t.mul}}
+	s := &slot{num: num, want: t.cfg.Blocks}
 	t.live = append(t.live, s)
 	t.divideLocked()
 	t.slots[num].Store(s)
@@ -68,10 +64,10 @@ func (t *Table) budgetLocked() int {
 	fixed := int64(len(t.slots)+len(t.planes)) * 8
 	for i := range t.planes {
 		if t.planes[i].Load() != nil {
-			fixed += shards * (shardBytes + firstCells*cellBytes)
+			fixed += shards * (shardBytes + segmentCells*cellBytes + listBytes)
 		}
 	}
-	fixed += int64(len(t.live)) * (256 + pageNodes*nodeBytes + entryBytes*firstCells)
+	fixed += int64(len(t.live)) * (256 + pageNodes*nodeBytes + segmentCells*entryBytes + listBytes)
 	return int(min(math.MaxInt, max(0, (t.cfg.MaxBytes-fixed)/pairBytes)))
 }
 
@@ -111,7 +107,7 @@ func (t *Table) Bytes() int64 {
 		for j := range p.shards {
 			sh := &p.shards[j]
 			sh.mu.RLock()
-			sum += shardBytes + cellBytes*int64(len(sh.cells))
+			sum += shardBytes + sh.bytes()
 			sh.mu.RUnlock()
 		}
 	}

@@ -1,30 +1,27 @@
 package prefix
 
-// recent is a list of block hashes in order of last use, with a hash table
-// over it. Nodes live in pages, so that growing copies nothing but the table.
-// Node numbers start at 1; 0 is none. The zero recent is empty; mul must be
-// odd and is secret for the same reason as index.mul.
+// recent is a list of keys in order of last use, with a hash table
+// over it. Nodes live in pages, so that growing copies nothing but the list of
+// pages. Node numbers start at 1; 0 is none. Keys are mixed. The zero recent is
+// empty.
 type recent struct {
+	table segments[entry]
 	pages []*[pageNodes]node
-	table []entry // size is a power of two
-	made  uint32  // nodes handed out so far
-	free  uint32  // list of given back nodes, by next
-	first uint32  // most recently used
+	made  uint32 // nodes handed out so far
+	free  uint32 // list of given back nodes, by next
+	first uint32 // most recently used
 	last  uint32
 	n     int
-	mul   uint64
-	sink  entry // keeps the loads of fetch
 }
 
-// entry is a node's number below the upper half of its mixed key, which tells
+// entry is a node's number below the upper half of its key, which tells
 // its place and, nearly always, other keys from it without a look at the node.
-// 0 is none.
-type entry uint64
+type entry [1]uint64
 
-func (e entry) node() uint32 { return uint32(e) }
+func (e entry) node() uint32 { return uint32(e[0]) }
 
-// at returns the place of the entry in a table of size places.
-func (e entry) at(size int) int { return place(uint64(e), size) }
+// of reports whether the entry may be key's.
+func (e entry) of(key uint64) bool { return e[0]>>32 == key>>32 }
 
 type node struct {
 	key        uint64
@@ -46,29 +43,25 @@ func (q *recent) find(key uint64) uint32 {
 	if q.n == 0 {
 		return 0
 	}
-	mask, mixed := len(q.table)-1, entry(key*q.mul)
-	for p := mixed.at(len(q.table)); ; p = (p + 1) & mask {
-		e := q.table[p]
-		if e == 0 {
+	home, i := q.table.home(key), place(key)
+	for range segmentCells {
+		e := home[i]
+		if e == (entry{}) {
 			return 0
 		}
-		if e>>32 == mixed>>32 && q.node(e.node()).key == key {
+		if e.of(key) && q.node(e.node()).key == key {
 			return e.node()
 		}
+		i++
 	}
-}
-
-// fetch looks at where keys are, all at once, so that the memory for one does
-// not have to be waited for before the next.
-func (q *recent) fetch(keys []uint64) {
-	if len(q.table) == 0 {
-		return
+	for p := q.table.next(home, home); p != nil; p = q.table.next(home, p) {
+		for _, e := range p {
+			if e.of(key) && e != (entry{}) && q.node(e.node()).key == key {
+				return e.node()
+			}
+		}
 	}
-	var sum entry
-	for _, key := range keys {
-		sum += q.table[entry(key*q.mul).at(len(q.table))]
-	}
-	q.sink = sum
+	return 0
 }
 
 // absent returns how many of keys have no node.
@@ -134,9 +127,6 @@ func (q *recent) unlink(i uint32) {
 
 // insert puts key into the table, not yet into the list.
 func (q *recent) insert(key uint64) uint32 {
-	if 4*(q.n+1) > 3*len(q.table) {
-		q.grow()
-	}
 	i := q.free
 	if i != 0 {
 		q.free = q.node(i).next
@@ -148,28 +138,9 @@ func (q *recent) insert(key uint64) uint32 {
 		i = q.made
 	}
 	q.node(i).key = key
-	q.enter(entry(key*q.mul)>>32<<32 | entry(i))
+	q.table.add(entry{key>>32<<32 | uint64(i)})
 	q.n++
 	return i
-}
-
-func (q *recent) enter(e entry) {
-	mask := len(q.table) - 1
-	p := e.at(len(q.table))
-	for q.table[p] != 0 {
-		p = (p + 1) & mask
-	}
-	q.table[p] = e
-}
-
-func (q *recent) grow() {
-	old := q.table
-	q.table = make([]entry, max(firstCells, 2*len(old)))
-	for _, e := range old {
-		if e != 0 {
-			q.enter(e)
-		}
-	}
 }
 
 // older returns how many of the n least recently used keys are not newer than
@@ -191,14 +162,13 @@ type evicted struct {
 // as out has room for, and returns out with them.
 func (q *recent) evict(out []evicted) []evicted {
 	out = out[:min(len(out), q.n)]
-	i, sum := q.last, entry(0)
+	i := q.last
 	for j := range out {
 		nd := q.node(i)
 		out[j] = evicted{nd.key, nd.shard}
-		sum += q.table[entry(nd.key*q.mul).at(len(q.table))] // as fetch does
+		q.table.fetch([]uint64{nd.key})
 		i = nd.prev
 	}
-	q.sink = sum
 	for range out {
 		i := q.last
 		q.unlink(i)
@@ -210,26 +180,25 @@ func (q *recent) evict(out []evicted) []evicted {
 	return out
 }
 
-// leave takes node i out of the table and closes the gap.
+// leave takes node i out of the table.
 func (q *recent) leave(i uint32) {
-	mask := len(q.table) - 1
-	gap := entry(q.node(i).key * q.mul).at(len(q.table))
-	for q.table[gap].node() != i {
-		gap = (gap + 1) & mask
-	}
-	for p := (gap + 1) & mask; q.table[p] != 0; p = (p + 1) & mask {
-		home := q.table[p].at(len(q.table))
-		if (p-home)&mask >= (p-gap)&mask {
-			q.table[gap] = q.table[p]
-			gap = p
+	key := q.node(i).key
+	home := q.table.home(key)
+	for p := home; ; p = q.table.next(home, p) {
+		at := place(key)
+		for range segmentCells {
+			if p[at].node() == i {
+				q.table.remove(p, at)
+				return
+			}
+			at++
 		}
 	}
-	q.table[gap] = 0
 }
 
 // compact returns a copy without the room that evicted nodes left.
 func (q *recent) compact() recent {
-	fresh := recent{mul: q.mul}
+	var fresh recent
 	for i := q.last; i != 0; i = q.node(i).prev {
 		nd := q.node(i)
 		fresh.touch(nd.key, nd.stamp, nd.shard)
@@ -238,5 +207,5 @@ func (q *recent) compact() recent {
 }
 
 func (q *recent) bytes() int64 {
-	return int64(len(q.pages))*(pageNodes*nodeBytes+8) + entryBytes*int64(len(q.table))
+	return int64(len(q.pages))*pageNodes*nodeBytes + int64(cap(q.pages))*8 + q.table.bytes()
 }

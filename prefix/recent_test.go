@@ -6,20 +6,32 @@ import (
 	"testing"
 )
 
-// TestRecentAgainstList compares with a plain list where all keys have the same
-// place and most of them the same upper half, so that entries are told apart by
+// TestRecentAgainstList compares with a plain list where all keys have one of two
+// places and most of them the same upper half, so that entries are told apart by
 // their nodes.
 func TestRecentAgainstList(t *testing.T) {
+	compareRecent(t, 20_000, 60, 3)
+}
+
+// TestRecentThatSpills has more keys than there is room for in their segment.
+func TestRecentThatSpills(t *testing.T) {
+	compareRecent(t, 6_000, 800, 12)
+}
+
+// compareRecent compares with a plain list of up to 2*keys keys, of which some
+// are evicted in one of so many steps.
+func compareRecent(t *testing.T, steps int, keys uint64, evict int) {
 	rng := rand.New(rand.NewPCG(1, 3))
-	q := recent{mul: 1}
+	var q recent
 	var list []uint64 // the most recently used first
-	for step := range 20_000 {
-		key := 1 + rng.Uint64N(60) + rng.Uint64N(2)<<32
+	spilled := false
+	for step := range steps {
+		key := 1 + rng.Uint64N(keys) + rng.Uint64N(2)<<32
 		at := slices.Index(list, key)
 		if (q.find(key) != 0) != (at >= 0) {
 			t.Fatalf("step %d: key %x is found as node %d, and is at %d", step, key, q.find(key), at)
 		}
-		if rng.IntN(3) == 0 {
+		if rng.IntN(evict) == 0 {
 			k := rng.IntN(8)
 			out := q.evict(make([]evicted, k))
 			for _, e := range out {
@@ -42,5 +54,9 @@ func TestRecentAgainstList(t *testing.T) {
 		if list = slices.Insert(list, 0, key); q.n != len(list) {
 			t.Fatalf("step %d: %d keys, want %d", step, q.n, len(list))
 		}
+		spilled = spilled || q.table.spills != nil
+	}
+	if spilled != (keys > segmentCells) {
+		t.Errorf("there were spills: %v, of %d keys at a time", spilled, q.n)
 	}
 }

@@ -2,7 +2,7 @@ package prefix
 
 import (
 	"math/bits"
-	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -21,8 +21,8 @@ type TableConfig struct {
 // many per 16 blocks; Add locks only its own slot and, for blocks that are new
 // there or make room, one of many parts of the table at a time.
 type Table struct {
-	cfg    TableConfig
-	mul    uint64
+	cfg TableConfig
+	mixer
 	slots  []atomic.Pointer[slot]
 	planes []atomic.Pointer[plane]
 
@@ -40,13 +40,14 @@ const (
 	group      = 16
 )
 
-// shardOf returns the number of the shard for a group of blocks.
-func (t *Table) shardOf(blocks []uint64) uint32 { return uint32(blocks[0] * t.mul % shards) }
+// shardOf returns the number of the shard for a group whose first mixed key this
+// is.
+func shardOf(mixed uint64) uint32 { return uint32(mixed >> 40 % shards) }
 
 type shard struct {
 	mu sync.RWMutex
 	index
-	_ [shardBytes - (24 + 24 + 8 + 8 + 8)]byte // a shard does not share a cache line with the next
+	_ [shardBytes - (24 + 24 + 6*8)]byte // a shard does not share a cache line with the next
 }
 
 const shardBytes = 128
@@ -65,11 +66,14 @@ type slot struct {
 	says   bool   // the engine says what it found cached
 }
 
-// Worst-case bytes per block held by one slot: its node, its place in the
-// slot's table (four for each while it grows, when it is three quarters full)
-// and a cell of the plane for itself alone (a quarter full at least, half as much
-// again while it grows).
-const pairBytes = nodeBytes + entryBytes*4 + cellBytes*4*3/2
+// Worst-case bytes per block held by one slot: its node, its entry in the
+// slot's table and a cell of the plane for itself alone. Of a table with n keys
+// there are at most n/76.8+1 segments of 256 (see segments.resized), 10/3 cells for
+// each key, and n/256 spills, one more. Their lists and that of the pages take
+// less than a byte, also while they are copied: 24 bytes for each segment, 32 for
+// each spill, 24 for each page. A segment whose spills are dealt out anew may have
+// one more until that is done.
+const pairBytes = nodeBytes + (entryBytes+cellBytes)*13/3 + 1
 
 // NewTable returns an empty table.
 func NewTable(cfg TableConfig) *Table {
@@ -85,7 +89,7 @@ func NewTable(cfg TableConfig) *Table {
 	cfg.MaxBytes = max(cfg.MaxBytes, 1<<20)
 	t := &Table{
 		cfg:    cfg,
-		mul:    rand.Uint64() | 1,
+		mixer:  newMixer(),
 		slots:  make([]atomic.Pointer[slot], cfg.Slots),
 		planes: make([]atomic.Pointer[plane], (cfg.Slots+planeSlots-1)/planeSlots),
 	}
@@ -116,16 +120,26 @@ func (t *Table) overlap(p *plane, n []int, blocks []uint64) {
 // overlapGroup looks for the blocks of one group and returns which of the slots
 // that were alive hold all of them.
 func (t *Table) overlapGroup(p *plane, n []int, blocks []uint64, from int, alive uint64) uint64 {
-	sh := &p.shards[t.shardOf(blocks[from:])]
+	blocks = blocks[from:min(from+group, len(blocks))]
+	var room [group]uint64
+	keys := room[:len(blocks)]
+	keys[0] = t.mix(blocks[0])
+	sh := &p.shards[shardOf(keys[0])]
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	for i := from; i < min(from+group, len(blocks)); i++ {
-		held := alive & sh.slots(blocks[i])
+	for i := range keys {
+		held := alive & sh.slots(keys[i])
 		for gone := alive &^ held; gone != 0; gone &= gone - 1 {
-			n[bits.TrailingZeros64(gone)] = i
+			n[bits.TrailingZeros64(gone)] = from + i
 		}
 		if alive = held; alive == 0 {
 			break
+		}
+		if i == 0 { // who has the first often has the rest
+			for j := 1; j < len(keys); j++ {
+				keys[j] = t.mix(blocks[j])
+			}
+			sh.fetch(keys[1:])
 		}
 	}
 	return alive
@@ -157,18 +171,22 @@ func (t *Table) Add(slot int, blocks []uint64) {
 
 // addLocked adds the blocks of one group, the last first.
 func (t *Table) addLocked(p *plane, s *slot, blocks []uint64) {
-	s.list.fetch(blocks)
-	if absent := s.list.absent(blocks); absent > 0 {
+	var room, added [group]uint64
+	keys := room[:len(blocks)]
+	for i, b := range blocks {
+		keys[i] = t.mix(b)
+	}
+	s.list.table.fetch(keys)
+	if absent := s.list.absent(keys); absent > 0 {
 		if over := s.list.n + absent - s.limit; over > 0 {
-			s.list.renew(blocks, s.stamp) // they are not what makes room
+			s.list.renew(keys, s.stamp) // they are not what makes room
 			t.evictSomeLocked(p, s, over)
 		}
 	}
-	var added [group]uint64
-	n, shard := 0, t.shardOf(blocks)
-	for i := len(blocks) - 1; i >= 0; i-- {
-		if s.list.touch(blocks[i], s.stamp, shard) {
-			added[n] = blocks[i]
+	n, shard := 0, shardOf(keys[0])
+	for _, key := range slices.Backward(keys) {
+		if s.list.touch(key, s.stamp, shard) {
+			added[n] = key
 			n++
 		}
 	}
@@ -194,11 +212,11 @@ func (sh *shard) remove(list []evicted, slots uint64) {
 	if sh.n == 0 {
 		return
 	}
-	var sum uint64
-	for _, e := range list {
-		sum += sh.cells[sh.home(e.key)].key // as fetch does
+	var keys [group]uint64
+	for i, e := range list {
+		keys[i] = e.key
 	}
-	sh.sink = sum
+	sh.fetch(keys[:len(list)])
 	for _, e := range list {
 		sh.clear(e.key, slots)
 	}
