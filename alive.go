@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"syscall"
+	"slices"
 	"time"
 
 	"github.com/expediterhq/expediter/registry"
@@ -35,8 +35,12 @@ func alive(ctx context.Context, p *pool, r *registry.Replica) (alive, known bool
 // nobody reports whether a connection failed since nobody is there to take it.
 func nobody(err error) bool {
 	var name *net.DNSError
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) ||
-		errors.As(err, &name) && name.IsNotFound
+	return isAny(err, refusals()) || errors.As(err, &name) && name.IsNotFound
+}
+
+// isAny reports whether err is one of those.
+func isAny(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
 
 // dialer returns how a transport dials, nil if it does not say.

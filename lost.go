@@ -64,17 +64,12 @@ func notHeard(err error) bool {
 // machine, which says nothing about the replica.
 func short(err error) bool {
 	var op *net.OpError
-	if errors.As(err, &op) && op.Addr != nil && errors.Is(err, syscall.EADDRNOTAVAIL) {
+	if errors.As(err, &op) && op.Addr != nil && errors.Is(err, noAddress) {
 		if a, ok := op.Addr.(*net.TCPAddr); ok && a.IP.IsLoopback() {
 			return false // an address of this machine that it does not have, as ::1 without IPv6
 		}
 	}
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return isAny(err, shortages())
 }
 
 // begun reports whether something of an answer had come.

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/expediterhq/expediter/sse"
@@ -161,14 +160,6 @@ func BenchmarkLoopback(b *testing.B) {
 			_ = resp.Body.Close()
 		})
 	}
-}
-
-// cpuTime returns the processor time of this process in nanoseconds, which
-// says more than the time that has passed where the machine is shared.
-func cpuTime() int64 {
-	var ru syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &ru)
-	return ru.Utime.Nano() + ru.Stime.Nano()
 }
 
 // socketPair returns both ends of a TCP connection.

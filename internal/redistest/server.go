@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -107,19 +106,6 @@ func (s *Server) Kill() {
 	s.cmd.Process.Kill()
 	<-s.done
 	s.cmd = nil
-}
-
-// Pause stops the process without ending it, so that connections stay open and
-// nothing answers. Resume lets it go on.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
-
-// Resume ends a Pause.
-func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(sig os.Signal) {
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Errorf("redistest: %v", err)
-	}
 }
 
 // Do sends one command and returns the first line of its answer. It fails the
