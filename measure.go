@@ -96,17 +96,12 @@ func (q *request) countInput() error {
 }
 
 func (q *request) encodeChat() (err error) {
-	in := chat.Input{
-		Messages: q.in.Messages, Tools: q.in.Tools, Documents: q.in.Documents, Kwargs: q.in.Kwargs,
-		AddGenerationPrompt: q.in.AddGenerationPrompt, ContinueFinalMessage: q.in.ContinueFinalMessage,
-		ReasoningEffort: q.in.ReasoningEffort(), Now: q.arrived,
-	}
 	m := q.pool.Tokenizer
 	if m == nil {
 		return q.estimateChat()
 	}
 	var info chat.Info
-	q.tokens, q.blocks, info, err = m.AppendChatBlocks(q.tokens, q.blocks, in, tokenize.Blocks{
+	q.tokens, q.blocks, info, err = m.AppendChatBlocks(q.tokens, q.blocks, q.in.Conversation(q.arrived), tokenize.Blocks{
 		Append: prefix.AppendBlocks, Seed: q.seed(), Size: q.pool.replicas.BlockSize(),
 		MaxTokens: q.longestPrompt(),
 	})

@@ -9,20 +9,15 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"github.com/expediterhq/expediter/internal/openai"
 	"github.com/expediterhq/expediter/tokenize"
 	"github.com/expediterhq/expediter/tokenize/chat"
 )
 
-// input is one line of either form.
+// input is one line. That of a conversation is the body of a request too.
 type input struct {
-	ID       json.RawMessage `json:"id"`
-	Text     *string         `json:"text"`
-	Messages json.RawMessage `json:"messages"`
-	Tools    json.RawMessage `json:"tools"`
-	Docs     json.RawMessage `json:"documents"`
-	Generate *bool           `json:"add_generation_prompt"`
-	Continue bool            `json:"continue_final_message"`
-	Kwargs   json.RawMessage `json:"kwargs"`
+	ID   json.RawMessage `json:"id"`
+	Text *string         `json:"text"`
 }
 
 // output is one line; exactly one of the fields after ID is set.
@@ -79,7 +74,7 @@ func (s *settings) answer(m *tokenize.Model, line []byte) (*output, error) {
 	switch {
 	case err != nil:
 	case s.chat:
-		err = s.chatAnswer(m, &in, answer)
+		err = s.chatAnswer(m, line, answer)
 	case in.Text == nil:
 		return nil, errors.New(`no "text"`)
 	default:
@@ -107,12 +102,13 @@ func (s *settings) textAnswer(m *tokenize.Model, text string, answer *output) er
 	return err
 }
 
-func (s *settings) chatAnswer(m *tokenize.Model, in *input, answer *output) error {
-	conversation := chat.Input{
-		Messages: in.Messages, Tools: in.Tools, Documents: in.Docs, Kwargs: in.Kwargs,
-		AddGenerationPrompt: in.Generate, ContinueFinalMessage: in.Continue,
-		Preprocessed: true, Now: s.now,
+// chatAnswer reads and renders a body as the gateway does.
+func (s *settings) chatAnswer(m *tokenize.Model, body []byte, answer *output) error {
+	request, err := openai.Parse(body, openai.Chat, openai.Limits{})
+	if err != nil {
+		return err
 	}
+	conversation := request.Conversation(s.now)
 	if s.count {
 		ids, err := m.AppendChat(nil, conversation)
 		s.set(answer, ids)

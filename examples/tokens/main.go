@@ -7,9 +7,8 @@
 // Each input line is {"id", "text"} and becomes {"id", "ids"}. With -special,
 // the ids include the tokens that tokenizer.json's post-processor adds; with
 // -prompt, those that the engine's completions endpoint adds. With -chat, an
-// input line is {"id", "messages", "tools", "documents",
-// "add_generation_prompt", "continue_final_message", "kwargs"} in the form in
-// which the template sees it, and becomes {"id", "text"}. With -count, a line
+// input line is the body of a chat request, as {"id", "messages", "tools"}, and
+// becomes {"id", "text"}: what the gateway renders for it. With -count, a line
 // becomes {"id", "n"}, the number of tokens. Where a text or conversation is
 // refused, the line becomes {"id", "error"}.
 package main
