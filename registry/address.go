@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -72,7 +73,20 @@ func underV1(path string) bool {
 
 // sameAddress reports whether two addresses lead to one engine.
 func sameAddress(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && a.Hostname() == b.Hostname() && portOf(a) == portOf(b) && a.EscapedPath() == b.EscapedPath()
+	return a.Scheme == b.Scheme && sameHost(a.Hostname(), b.Hostname()) && portOf(a) == portOf(b) && a.EscapedPath() == b.EscapedPath()
+}
+
+// sameHost knows an address in each of its forms. A name is what it is.
+func sameHost(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, err := netip.ParseAddr(a)
+	if err != nil {
+		return false
+	}
+	y, err := netip.ParseAddr(b)
+	return err == nil && x.Unmap() == y.Unmap()
 }
 
 func portOf(u *url.URL) string {

@@ -28,13 +28,16 @@ type DNSConfig struct {
 	Timeout  time.Duration  // of one lookup. If zero, 2 s
 	Misses   int            // answers in a row without an address that remove it. If zero, 3
 	Allow    []netip.Prefix // addresses outside are ignored. If nil, all are allowed
-	Resolver Resolver       // If nil, net.DefaultResolver
-	OnError  func(error)    // called for every failed lookup. If nil, failures are not told
-	// OnOutage is called when lookups begin to fail, with the reason, and with
-	// nil when one succeeds again. If nil, neither is told.
+	// Usable says which addresses of those can be connected to; the others are
+	// ignored too. If nil, all can.
+	Usable   func(netip.Addr) bool
+	Resolver Resolver    // If nil, net.DefaultResolver
+	OnError  func(error) // called for every failed lookup, and for members that cannot be added. If nil, neither is told
+	// OnOutage is called when lookups begin to give no address, with the
+	// reason, and with nil when one does again. If nil, neither is told.
 	OnOutage func(error)
-	// OnChange is called with the members that a lookup added and those that
-	// it took away. If nil, neither is told.
+	// OnChange is called with the members that were added and those that were
+	// taken away. If nil, neither is told.
 	OnChange func(joined, left []*Replica)
 }
 
@@ -48,9 +51,10 @@ type DNS struct {
 	pool *Pool
 	cfg  DNSConfig
 
-	mu      sync.Mutex // held through a lookup
+	mu      sync.Mutex // not held while an answer is waited for
 	members map[string]*found
-	last    []netip.Addr // of the last answer
+	answer  []netip.Addr // that Follow has to follow; nil if there is none
+	last    []netip.Addr // that the members were made like
 	looked  bool
 	down    bool // the last lookup failed
 }
@@ -93,20 +97,43 @@ func (d *DNS) Run(ctx context.Context) error {
 	}
 }
 
-// Look looks the name up once. The error says why the pool does not follow the
-// answer, or follows it only in part.
+// Look looks the name up once and follows the answer. The error says why the
+// pool does not follow it, or follows it only in part.
 func (d *DNS) Look(ctx context.Context) error {
+	err := d.Ask(ctx)
+	if failed := d.Follow(); err == nil {
+		err = failed
+	}
+	return err
+}
+
+// Ask looks the name up and leaves the pool as it is, until Follow.
+func (d *DNS) Ask(ctx context.Context) error {
+	addrs, err := d.resolve(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looked = true
-	addrs, err := d.resolve(ctx)
 	if err == nil {
-		d.last = addrs
-		err = d.follow(addrs)
-	} else {
-		d.dropPlain()
+		d.answer = addrs
 	}
 	d.tell(ctx, err)
+	return err
+}
+
+// Follow makes the pool's members like the answer that Ask had last. Without
+// one since the last Follow the pool stays as it is, but for what Inherit says.
+func (d *DNS) Follow() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answer == nil {
+		d.dropPlain()
+		return nil
+	}
+	d.last, d.answer = d.answer, nil
+	err := d.follow(d.last)
+	if err != nil && d.cfg.OnError != nil {
+		d.cfg.OnError(err)
+	}
 	return err
 }
 
@@ -204,6 +231,9 @@ func (d *DNS) Refill() error {
 func (d *DNS) allowed(a netip.Addr) bool {
 	if a.Zone() != "" {
 		return false // no URL leads to it
+	}
+	if d.cfg.Usable != nil && !d.cfg.Usable(a) {
+		return false
 	}
 	return d.cfg.Allow == nil || slices.ContainsFunc(d.cfg.Allow, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -192,7 +192,7 @@ func TestDNSTells(t *testing.T) {
 		{noHost, "", "failed, outage registry: dns: vllm.default.svc: no such host, asked 10.0.0.53:53"},
 		{nil, "", "failed"},
 		{nil, "192.0.2.1 fe80::1%eth0", "failed"},
-		{nil, "10.0.0.1 10.0.0.2 192.0.2.1", "2 joined, 0 left, outage <nil>"},
+		{nil, "10.0.0.1 10.0.0.2 192.0.2.1", "outage <nil>, 2 joined, 0 left"},
 		{nil, "10.0.0.2 10.0.0.1", ""},
 		{nil, "10.0.0.2 10.0.0.3", "1 joined, 1 left"},
 		{nil, "192.0.2.1", "failed, outage registry: dns: vllm.default.svc: has no address that is allowed, only such as 192.0.2.1"},

@@ -4,15 +4,16 @@ import "strings"
 
 // Inherit makes d the keeper of the members that old keeps of the same pool.
 // Those that d finds too stay the same *Replica; the others leave with the
-// first lookup of d that succeeds, so that there is no time without any. Old
-// keeps nothing then, and its Run must have returned.
+// first answer that d follows, so that there is no time without any. Old keeps
+// nothing then, and its Run must have returned. It is called before d's first
+// Follow or Look, between Ask and Follow at the latest.
 //
-// Members that old reaches by http leave with the first lookup of a d for
-// https in any case.
+// Members that old reaches by http leave with the first Follow or Look of a d
+// for https in any case.
 func (d *DNS) Inherit(old *DNS) {
 	old.mu.Lock()
 	members := old.members
-	old.members, old.last = map[string]*found{}, nil
+	old.members, old.last, old.answer = map[string]*found{}, nil, nil
 	same := old.cfg.Host == d.cfg.Host && old.cfg.Port == d.cfg.Port && old.cfg.Scheme == d.cfg.Scheme
 	old.mu.Unlock()
 	d.mu.Lock()
@@ -49,6 +50,6 @@ func (d *DNS) Leave() {
 		leaving = append(leaving, m.replica)
 	}
 	clear(d.members)
-	d.last = nil
+	d.last, d.answer = nil, nil
 	_ = d.exchange(leaving, nil) // nothing joins, so that nothing can be wrong
 }

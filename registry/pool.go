@@ -232,8 +232,9 @@ func freeSlot(members []*Replica) int {
 
 // OnChange adds a function to be called whenever room may have appeared or
 // membership changed: a lease ended, a first token arrived, a report came in,
-// a replica joined, left or was readmitted. It is called without any lock of
-// this package, from whichever goroutine made the change, so it must be quick.
+// a replica joined, left or was readmitted. It is called from whichever
+// goroutine made the change, without a lock of the pool's, so it must be quick
+// and must not call the Static or the DNS that made it.
 func (p *Pool) OnChange(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/vllm"
 )
 
 // search is what the lookups of a pool's replicas depend on; zero without any.
@@ -24,11 +25,13 @@ func (pc *poolConfig) search() search {
 	return s
 }
 
-// config is s for the library.
+// config is s for the library. Addresses that would not be connected to are no
+// replicas.
 func (s search) config() registry.DNSConfig {
+	dialer := &vllm.Dialer{Allow: parseNetworks(s.networks)}
 	return registry.DNSConfig{
 		Host: s.Host, Port: s.Port, Scheme: s.Scheme, Zone: s.Zone, Interval: s.Interval,
-		Allow: parseNetworks(s.networks),
+		Usable: dialer.Allowed,
 	}
 }
 
@@ -56,65 +59,124 @@ func (d *discovery) end() {
 	<-d.ended
 }
 
-// discover makes lookups what p says, after the registry has its pools. A
-// search that did not change goes on. One that did takes over what the former
-// found, and that of a pool without one leaves. New searches have looked once
-// when discover returns; lost says for each pool why that gave nothing.
-func (g *gateway) discover(ctx context.Context, p parts) (lost []error) {
-	lost = make([]error, len(p.searches))
-	next := make(map[string]*discovery)
-	var began sync.WaitGroup
+// renewal is what becomes of the discovery of one pool.
+type renewal struct {
+	pool string
+	old  *discovery // nil if there was none
+	next *discovery // the same if its search did not change; nil if there is none
+	lost error      // why next has no answer
+}
+
+// ask looks new searches up, and changes nothing yet.
+func (g *gateway) ask(ctx context.Context, p parts) []renewal {
+	out := make([]renewal, len(p.searches))
+	var asked sync.WaitGroup
 	for i, s := range p.searches {
-		name := p.pools[i].Name()
-		old := g.discoveries[name]
-		delete(g.discoveries, name)
-		if old != nil && old.search == s {
-			next[name] = old
-			g.refill(name, old)
+		r := &out[i]
+		r.pool = p.pools[i].Name()
+		r.old = g.discoveries[r.pool]
+		if r.old != nil && r.old.search == s {
+			r.next = r.old
 			continue
 		}
-		if old != nil {
-			old.end()
+		pool, ok := g.registry.Pool(r.pool)
+		if !ok {
+			pool = p.pools[i] // which the registry will have
 		}
-		d, err := g.newDiscovery(name, s)
-		if lost[i] = err; d != nil {
-			next[name] = d
-			began.Go(func() {
-				if old != nil {
-					d.dns.Inherit(old.dns)
-				}
-				lost[i] = d.dns.Look(ctx)
-				d.run()
-			})
-		} else if old != nil {
-			old.dns.Leave()
+		if r.next, r.lost = g.newDiscovery(pool, s); r.next != nil {
+			asked.Go(func() { r.lost = r.next.dns.Ask(ctx) })
 		}
 	}
-	began.Wait()
+	asked.Wait()
+	return out
+}
+
+// follow makes lookups what ask found, after the registry has its pools. A
+// search that did not change goes on. One that did takes over what the former
+// found, and that of a pool without one leaves.
+func (g *gateway) follow(renewals []renewal) {
+	next := make(map[string]*discovery)
+	for _, r := range renewals {
+		delete(g.discoveries, r.pool)
+		if r.next != nil {
+			next[r.pool] = r.next
+		}
+		switch {
+		case r.next == r.old:
+			if r.old != nil {
+				g.warnLeftOut(r.pool, r.old.dns.Refill())
+			}
+			continue
+		case r.old != nil:
+			r.old.end()
+		}
+		if r.next == nil {
+			r.old.dns.Leave()
+			continue
+		}
+		if r.old != nil {
+			r.next.dns.Inherit(r.old.dns)
+		}
+		g.warnLeftOut(r.pool, r.next.dns.Follow())
+		r.next.run()
+	}
 	g.endDiscoveries() // of pools that are no more; requests on them keep their replicas
 	g.discoveries = next
+}
+
+// replace makes pools and lookups what p says, or leaves all as it was. Names
+// are looked up before, which may take a while.
+func (g *gateway) replace(ctx context.Context, p parts) error {
+	renewals := g.ask(ctx, p)
+	if err := refuse(p, renewals); err != nil && !g.without {
+		return err
+	}
+	drained := drains(p.pools)
+	if err := g.registry.Replace(p.pools...); err != nil {
+		return err
+	}
+	drain(g.registry.Pools(), drained)
+	g.follow(renewals)
+	return nil
+}
+
+// discover is ask and follow; lost says for each pool why its lookup gave
+// nothing.
+func (g *gateway) discover(ctx context.Context, p parts) (lost []error) {
+	renewals := g.ask(ctx, p)
+	g.follow(renewals)
+	for _, r := range renewals {
+		lost = append(lost, r.lost)
+	}
 	return lost
 }
 
-// refill gives a pool back what was found and is listed no longer.
-func (g *gateway) refill(pool string, d *discovery) {
-	if err := d.dns.Refill(); err != nil {
+// refuse says which pools of p would have no replicas, because those that they
+// are to have from now on could not be looked up.
+func refuse(p parts, renewals []renewal) error {
+	for i, r := range renewals {
+		if r.lost != nil && r.old == nil && len(p.pools[i].Replicas()) == 0 {
+			return fmt.Errorf("pool %q would have no replica: %w; -without-replicas goes on anyway", r.pool, r.lost)
+		}
+	}
+	return nil
+}
+
+// warnLeftOut tells of replicas that were found and could not be added.
+func (g *gateway) warnLeftOut(pool string, err error) {
+	if err != nil {
 		g.logger.Warn("a replica that was found is left out", "pool", pool, "error", err)
 	}
 }
 
 // newDiscovery returns a discovery that has not begun, nil for no search.
-func (g *gateway) newDiscovery(pool string, s search) (*discovery, error) {
+func (g *gateway) newDiscovery(pool *registry.Pool, s search) (*discovery, error) {
 	if s == (search{}) {
 		return nil, nil
 	}
-	p, ok := g.registry.Pool(pool)
-	if !ok {
-		return nil, errors.New("the pool is gone") // it was given to the registry
-	}
 	cfg := s.config()
 	cfg.Resolver = g.resolver
-	logger := g.logger.With("pool", pool, "host", s.Host)
+	logger := g.logger.With("pool", pool.Name(), "host", s.Host)
 	cfg.OnOutage = func(err error) {
 		if err != nil {
 			logger.Warn("replicas cannot be looked up; those that were found stay", "error", err)
@@ -125,7 +187,7 @@ func (g *gateway) newDiscovery(pool string, s search) (*discovery, error) {
 	cfg.OnChange = func(joined, left []*registry.Replica) {
 		logger.Info("replicas changed", "joined", namesOf(joined), "left", namesOf(left))
 	}
-	dns, err := registry.NewDNS(p, cfg)
+	dns, err := registry.NewDNS(pool, cfg)
 	if err != nil {
 		return nil, err
 	}

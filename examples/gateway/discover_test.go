@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,14 +81,11 @@ func newSeeker(t *testing.T) *seeker {
 }
 
 // reload does what a reload does for pools.
-func (s *seeker) reload(p parts) []error {
+func (s *seeker) reload(p parts) {
 	s.t.Helper()
-	as := drains(p.pools)
-	if err := s.registry.Replace(p.pools...); err != nil {
+	if err := s.replace(s.t.Context(), p); err != nil {
 		s.t.Fatal(err)
 	}
-	drain(s.registry.Pools(), as)
-	return s.discover(s.t.Context(), p)
 }
 
 func (s *seeker) members() []*registry.Replica { return s.registry.Pools()[0].Replicas() }
@@ -193,9 +191,8 @@ func TestOutageIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeeker(t)
 		defer s.endDiscoveries()
-		if lost := s.reload(p); len(lost) != 1 || lost[0] == nil || !strings.Contains(lost[0].Error(), "one.svc: no such host") {
-			t.Errorf("discover = %v, want that the host was not found", lost)
-		}
+		s.without = true
+		s.reload(p)
 		for _, addrs := range []string{"", "10.0.0.1 10.0.0.2", "", "10.0.0.2"} {
 			s.book.set("one.svc", addrs)
 			time.Sleep(time.Minute)
@@ -212,12 +209,113 @@ func TestOutageIsToldOnce(t *testing.T) {
 		)
 		want := []string{
 			away,
-			`INFO msg="replicas changed" pool=a host=one.svc joined="10.0.0.1:80 10.0.0.2:80" left=""`, back,
+			back, `INFO msg="replicas changed" pool=a host=one.svc joined="10.0.0.1:80 10.0.0.2:80" left=""`,
 			away,
 			back, `INFO msg="replicas changed" pool=a host=one.svc joined="" left=10.0.0.1:80`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("log =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// TestReloadWithoutReplicas: a file by which a pool would lose what it has to a
+// name that gives nothing is refused, unless pools may be empty.
+func TestReloadWithoutReplicas(t *testing.T) {
+	const listed = "replicas: [http://10.0.0.7]"
+	for _, tt := range []struct {
+		name, before, after string
+		without             bool
+		want                string // the members
+		refused             string
+	}{
+		{"listed becomes found", listed, found, false, "10.0.0.7", `pool "a" would have no replica: registry: dns: one.svc: no such host; -without-replicas goes on anyway`},
+		{"and may be empty", listed, found, true, "", ""},
+		{"with a listed one", listed, found + "\n    " + listed, false, "10.0.0.7", ""},
+		{"another name", "dns: {host: two.svc, port: 80}", found, false, "10.0.0.2:80", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before, after := partsOf(t, tt.before), partsOf(t, tt.after)
+			synctest.Test(t, func(t *testing.T) {
+				s := newSeeker(t)
+				defer s.endDiscoveries()
+				s.book.set("two.svc", "10.0.0.2")
+				s.reload(before)
+				was := s.members()
+				s.without = tt.without
+				refused := ""
+				if err := s.replace(t.Context(), after); err != nil {
+					refused = err.Error()
+				}
+				if refused != tt.refused {
+					t.Errorf("replace = %q, want %q", refused, tt.refused)
+				}
+				if got := urlsOf(s.members()); got != tt.want || got != "" && s.members()[0] != was[0] {
+					t.Errorf("members %q, want %q as they were", got, tt.want)
+				}
+				s.book.set("one.svc", "10.0.0.1")
+				time.Sleep(time.Minute)
+				if got := urlsOf(s.members()); (tt.refused == "") != strings.Contains(got, "10.0.0.1:80") {
+					t.Errorf("when the name is there members %q", got)
+				}
+			})
+		})
+	}
+}
+
+// deaf is a resolver that does not answer before it is given up, once it is
+// set.
+type deaf struct {
+	phoneBook
+	on atomic.Bool
+}
+
+func (d *deaf) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if d.on.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return d.phoneBook.LookupNetIP(ctx, network, host)
+}
+
+// TestReloadDoesNotWaitForLookups that are none of its own.
+func TestReloadDoesNotWaitForLookups(t *testing.T) {
+	first, again, other := partsOf(t, found), partsOf(t, found), partsOf(t, "replicas: [http://10.0.0.7]")
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeeker(t)
+		defer s.endDiscoveries()
+		d := &deaf{phoneBook: phoneBook{addrs: map[string]string{}}}
+		d.set("one.svc", "10.0.0.1")
+		s.resolver = d
+		s.reload(first)
+		d.on.Store(true)
+		time.Sleep(6 * time.Second) // a lookup has been under way for a second
+		began := time.Now()
+		s.reload(again)
+		if got := urlsOf(s.members()); got != "10.0.0.1:80" {
+			t.Errorf("members %q", got)
+		}
+		s.reload(other)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("two reloads waited %v", took)
+		}
+	})
+}
+
+// TestUselessAddresses: what is never connected to is not an answer.
+func TestUselessAddresses(t *testing.T) {
+	p := partsOf(t, found)
+	synctest.Test(t, func(t *testing.T) {
+		s := newSeeker(t)
+		defer s.endDiscoveries()
+		s.book.set("one.svc", "10.0.0.1 0.0.0.0")
+		s.reload(p)
+		for _, addrs := range []string{"0.0.0.0", "169.254.169.254", "10.0.0.1 100.100.100.200"} {
+			s.book.set("one.svc", addrs)
+			time.Sleep(time.Minute)
+			if got := urlsOf(s.members()); got != "10.0.0.1:80" {
+				t.Errorf("the name has %s: members %q", addrs, got)
+			}
 		}
 	})
 }

@@ -32,6 +32,7 @@ type gateway struct {
 	tls      *listenerTLS // nil without TLS
 
 	resolver    registry.Resolver     // nil for the system's
+	without     bool                  // pools may be without replicas
 	links       map[upstream]*link    // by pool
 	discoveries map[string]*discovery // by pool
 	last        parts                 // what is served
@@ -79,7 +80,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 		defer adminListener.Close()
 	}
 	g := &gateway{
-		path: o.path, addr: o.addr, began: c, logger: logger, resolver: o.resolver,
+		path: o.path, addr: o.addr, began: c, logger: logger, resolver: o.resolver, without: o.without,
 		metrics: metrics.New(metrics.Config{Names: p.names}),
 	}
 	done, err := g.open(ctx, c, p)
@@ -205,7 +206,8 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 
 // reload swaps in what the file says: pools, models, tenants and limits.
 // Listeners, Redis, the pepper and the usage file stay as they were opened. A
-// file with a mistake changes nothing; where a later step fails, the error
+// file with a mistake changes nothing, nor does one by which a pool would be
+// left without replicas, as at the start; where a later step fails, the error
 // says which ones are done.
 func (g *gateway) reload(ctx context.Context) error {
 	c, p, err := load(g.path, g.addr)
@@ -215,12 +217,9 @@ func (g *gateway) reload(ctx context.Context) error {
 	for _, field := range waiting(g.began, c) {
 		g.logger.Warn("a change waits for a restart", "field", field)
 	}
-	drained := drains(p.pools)
-	if err := g.registry.Replace(p.pools...); err != nil {
+	if err := g.replace(ctx, p); err != nil {
 		return err
 	}
-	drain(g.registry.Pools(), drained)
-	g.discover(ctx, p) // what cannot be looked up is in the log
 	if err := g.serve(p); err != nil {
 		return errors.Join(errors.New("pools are replaced, the rest is not"), err)
 	}
