@@ -16,7 +16,7 @@ import (
 
 // known are errors whose text is fixed.
 var known = [...]error{
-	errNoFirstToken, errSilence, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded,
+	errNoFirstToken, errSilence, errStandsStill, io.EOF, io.ErrUnexpectedEOF, context.Canceled, context.DeadlineExceeded,
 	vllm.ErrAddress, vllm.ErrChunkSyntax, vllm.ErrChunkObject, vllm.ErrChunkDepth, h1.ErrFraming,
 }
 

@@ -23,6 +23,7 @@ type failure struct {
 	fault   bool          // the replica's fault: it counts against it, and another may do better
 	killed  bool          // the connection was lost with the request on it
 	broken  bool          // the engine said that something inside of it failed
+	still   bool          // the replica was given up with the request on it: its engine makes no step, or it answers no probe
 	began   time.Time     // the attempt, if broken
 	stale   bool          // a kept connection turned out to be closed: nobody's fault
 	unheard bool          // an HTTP/2 server has said that it will not look at the request
@@ -70,7 +71,7 @@ func (q *request) forward() (err error) {
 	q.forgetAnswer()
 	a := attempt{request: q, began: time.Now()}
 	a.ctx, a.cancel = context.WithCancelCause(q.ctx)
-	a.dog = watch(a.cancel)
+	a.dog = watch(a.cancel, givenUp(q.replica))
 	defer a.dog.stop()
 	defer a.cancel(nil)
 	defer func() { err = a.own(err) }()
@@ -216,6 +217,8 @@ func (q *request) again(err error) bool {
 		q.blame(now)
 	case f.broken:
 		q.examine(f)
+	case f.still:
+		q.h.poison.add(q.size.print, who, now)
 	}
 	if q.started {
 		return false

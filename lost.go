@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter/internal/h1"
+	"github.com/expediterhq/expediter/registry"
 )
 
 // staleWindow is how soon after dispatch the loss of a kept connection may
@@ -42,6 +43,10 @@ func (a *attempt) lost(err error) error {
 	case errors.Is(cause, errNoFirstToken):
 		f := replicaFault("The replica sent no token in time.", cause)
 		f.answer.Status = http.StatusGatewayTimeout
+		return f
+	case errors.Is(cause, errStandsStill):
+		f := replicaFault("The replica stopped before its first token.", cause)
+		f.answer.Status, f.still = http.StatusGatewayTimeout, true
 		return f
 	case cause != nil && a.ctx.Err() != nil:
 		return replicaFault("The replica fell silent.", cause)
@@ -87,4 +92,19 @@ func cut(err error) bool {
 	}
 	var timed net.Error
 	return !errors.As(err, &timed) || !timed.Timeout() || errors.Is(err, syscall.ETIMEDOUT)
+}
+
+// givenUp returns a function that reports whether r has been taken out of
+// rotation since, because its engine makes no step or it answers no probe. Then
+// nothing is to be expected of it, however long a prompt may take. Ejections for
+// requests that failed say nothing of the others, and a trial is what a replica
+// is given that is out already.
+func givenUp(r *registry.Replica) func() bool {
+	if _, out := r.Ejected(); out {
+		return func() bool { return false }
+	}
+	return func() bool {
+		why, out := r.Ejected()
+		return out && (why == registry.ByFreeze || why == registry.ByProbe)
+	}
 }

@@ -13,6 +13,7 @@ type halt int
 const (
 	none    halt = iota
 	quiet        // nothing more has come yet
+	atStart      // the head of the answer can go out, with the first token
 	atDone       // the stream is complete
 	atError      // an error event
 	atEnd        // the end of the body, or its error
@@ -25,17 +26,34 @@ type pump struct {
 	sc *sse.Scanner
 	ev sse.Event // the last one
 
-	why halt
-	err error
+	begun bool // the head is out
+	why   halt
+	err   error
 }
 
-// run moves events until there is something else to do. Where it can it stays
-// within the poller's hook meanwhile, which saves a read for each event.
+// run moves events until there is something else to do. Once the head is out it
+// stays within the poller's hook where it can, which saves a read for each event.
+// net/http's work on the head needs a deep stack: were it done in there, the
+// stack of each stream would be twice as large.
 func (p *pump) run(body io.Reader) (halt, error) {
+	if p.step(); p.why != atStart {
+		return p.stopped()
+	}
+	if err := p.a.flush(); err != nil {
+		return failed, err
+	}
+	p.begun = true
+	p.a.forgetAnswer()
 	if s, ok := body.(h1.Stream); !ok || !s.Await(p.step) {
-		if p.step(); p.why == quiet { // from a transport of somebody else's
-			return atEnd, sse.ErrNotYet
-		}
+		p.step()
+	}
+	return p.stopped()
+}
+
+// stopped returns why the pump has stopped.
+func (p *pump) stopped() (halt, error) {
+	if p.why == quiet { // from a transport of somebody else's
+		return atEnd, sse.ErrNotYet
 	}
 	return p.why, p.err
 }
@@ -64,6 +82,9 @@ func (p *pump) move() (halt, error) {
 			}
 		}
 		if a.started && len(a.out) > 0 && !p.sc.Buffered() {
+			if !p.begun {
+				return atStart, nil
+			}
 			if err := a.flush(); err != nil {
 				return failed, err
 			}

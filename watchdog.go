@@ -11,12 +11,17 @@ import (
 var (
 	errNoFirstToken = errors.New("expediter: no token in time")
 	errSilence      = errors.New("expediter: no event in time")
+	errStandsStill  = errors.New("expediter: the engine stands still")
 )
+
+// lookout is how often a watchdog looks whether the replica is given up.
+const lookout = time.Second
 
 // watchdog ends an attempt that makes no progress. Seeing progress costs one
 // atomic store; the timer looks at it only when it fires.
 type watchdog struct {
 	cancel context.CancelCauseFunc
+	lost   func() bool // the replica is given up; asked while the first token is waited for
 	timer  *time.Timer
 	began  time.Time
 	last   atomic.Int64 // nanoseconds from began to the last progress
@@ -26,8 +31,8 @@ type watchdog struct {
 }
 
 // watch returns a watchdog that waits for expect.
-func watch(cancel context.CancelCauseFunc) *watchdog {
-	return &watchdog{cancel: cancel, began: time.Now()}
+func watch(cancel context.CancelCauseFunc, lost func() bool) *watchdog {
+	return &watchdog{cancel: cancel, lost: lost, began: time.Now()}
 }
 
 // expect allows limit from now on until the next call of progress, again and
@@ -37,10 +42,18 @@ func (d *watchdog) expect(limit time.Duration, cause error) {
 	d.limit.Store(int64(limit))
 	d.cause.Store(&cause)
 	if d.timer == nil {
-		d.timer = time.AfterFunc(limit, d.look)
+		d.timer = time.AfterFunc(next(limit, cause), d.look)
 	} else {
-		d.timer.Reset(limit)
+		d.timer.Reset(next(limit, cause))
 	}
+}
+
+// next returns when to look again if so much time is left.
+func next(left time.Duration, cause error) time.Duration {
+	if cause == errNoFirstToken {
+		return min(left, lookout)
+	}
+	return left
 }
 
 // progress notes that something came.
@@ -61,11 +74,14 @@ func (d *watchdog) look() {
 	if away {
 		left = d.limit.Load()
 	}
-	if left > 0 {
-		d.timer.Reset(time.Duration(left))
-		return
+	switch cause := *d.cause.Load(); {
+	case cause == errNoFirstToken && d.lost():
+		d.cancel(errStandsStill)
+	case left > 0:
+		d.timer.Reset(next(time.Duration(left), cause))
+	default:
+		d.cancel(cause)
 	}
-	d.cancel(*d.cause.Load())
 }
 
 func (d *watchdog) stop() {

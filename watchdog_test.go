@@ -48,7 +48,7 @@ func TestWatchdog(t *testing.T) {
 				began := time.Now()
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
-				d := watch(cancel)
+				d := watch(cancel, nil)
 				defer d.stop()
 				d.expect(time.Second, errSilence)
 				tt.act(d)

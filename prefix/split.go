@@ -1,6 +1,9 @@
 package prefix
 
-import "math/bits"
+import (
+	"math/bits"
+	"sync"
+)
 
 // split makes one more segment. Segments are divided in pairs of places in
 // first, from its start on, one for each that there is beyond a power of two.
@@ -17,9 +20,23 @@ func (s *segments[C]) split() {
 	old := s.first[s.pair()]
 	s.first[s.pair()+1] = new(cells[C])
 	s.resized(s.count + 1)
-	all, more := *old, s.cutAll(old)
+	more, all := s.cutAll(old), copied(old)
 	*old = cells[C]{}
-	s.deal(&all, more)
+	s.deal(all, more)
+	copies.Put(all)
+}
+
+// copies holds segments for copied. They would take half of a goroutine's
+// stack.
+var copies sync.Pool
+
+func copied[C words](p *cells[C]) *cells[C] {
+	q, ok := copies.Get().(*cells[C])
+	if !ok { // none, or one of the other size
+		q = new(cells[C])
+	}
+	*q = *p
+	return q
 }
 
 // merge gives the cells of the last segment back to where they came from.

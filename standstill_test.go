@@ -1,0 +1,195 @@
+package expediter_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/sim"
+)
+
+// freezing hangs the engine of the first n replicas that get a request with
+// "freeze" in it; its server answers everything else.
+func freezing(n int, h **house) func(int, http.Handler) http.Handler {
+	left := n
+	return func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(b), "freeze") && left > 0 {
+				left--
+				(*h).replicas[i].Hang()
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// TestJ3RequestsOnAFrozenEngineFailOver: they leave it when it is ejected,
+// streamed or not, long before the limits for slow prompts.
+func TestJ3RequestsOnAFrozenEngineFailOver(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		t.Run(fmt.Sprintf("stream %t", stream), func(t *testing.T) {
+			var h *house
+			inMemory(t, option{replicas: 4, front: freezing(1, &h)}, func(t *testing.T, open *house) {
+				h = open
+				time.Sleep(3 * time.Second) // all have reported
+				began := time.Now()
+				if status, body := h.chat(chatBody(stream, 3, "freeze")); status != 200 {
+					t.Errorf("status %d, body %s", status, body)
+				}
+				// 5 s without a step, two reports, and a look each second.
+				if d := time.Since(began); d < 5*time.Second || d > 8*time.Second {
+					t.Errorf("answered after %v, want 5 to 8 s", d)
+				}
+				r := h.records.wait(t, 1)[0]
+				if r.Attempts != 2 || r.Status != expediter.StatusOK || r.Charged != int64(r.Input+3) {
+					t.Errorf("record = %+v, want ok at the second attempt, charged once", r)
+				}
+				if log := h.logs.String(); !strings.Contains(log, "the engine stands still") {
+					t.Errorf("the log does not say why:\n%s", log)
+				}
+			})
+		})
+	}
+}
+
+// TestJ3RequestsOnASilentMachineFailOver: the same for a replica that answers
+// nothing at all, and so is ejected by its probes.
+func TestJ3RequestsOnASilentMachineFailOver(t *testing.T) {
+	silent := make(chan struct{})
+	front := func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if i == 0 && r.Method == http.MethodPost {
+				close(silent) // it gets none after this one
+			}
+			select {
+			case <-silent:
+				if i == 0 {
+					_, _ = io.Copy(io.Discard, r.Body)
+					<-r.Context().Done()
+					return
+				}
+			default:
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	inMemory(t, option{replicas: 2, front: front}, func(t *testing.T, h *house) {
+		h.replicas[1].reg.Drain()
+		time.Sleep(3 * time.Second)
+		go func() {
+			<-silent
+			h.replicas[1].reg.Resume()
+		}()
+		began := time.Now()
+		if status, body := h.chat(chatBody(false, 3, "hi")); status != 200 {
+			t.Errorf("status %d, body %s", status, body)
+		}
+		if d := time.Since(began); d > 15*time.Second {
+			t.Errorf("answered after %v, want three probes' time", d)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 2 || r.Status != expediter.StatusOK {
+			t.Errorf("record = %+v, want ok at the second attempt", r)
+		}
+	})
+}
+
+// TestFreezingRequest: a request under which two engines froze gets no third.
+func TestFreezingRequest(t *testing.T) {
+	var h *house
+	inMemory(t, option{replicas: 8, front: freezing(8, &h)}, func(t *testing.T, open *house) {
+		h = open
+		time.Sleep(3 * time.Second)
+		if status, body := h.chat(chatBody(true, 3, "freeze")); status != 502 || !strings.Contains(body, "request_crashes_engine") {
+			t.Errorf("status %d, body %s", status, body)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 2 || r.Charged != 0 {
+			t.Errorf("record = %+v, want two attempts and no charge", r)
+		}
+		if status, body := h.chat(chatBody(true, 3, "harmless")); status != 200 {
+			t.Errorf("another request: status %d, body %s", status, body)
+		}
+		for _, r := range h.replicas {
+			r.Resume()
+		}
+	})
+}
+
+// TestStreamOnAFrozenEngine: a stream that has begun stays with its engine, which
+// may go on, until the limit of its own.
+func TestStreamOnAFrozenEngine(t *testing.T) {
+	inMemory(t, option{replicas: 2, sim: func(c *sim.Config) { c.Speed = 1 }}, func(t *testing.T, h *house) {
+		h.replicas[1].reg.Drain()
+		time.Sleep(3 * time.Second)
+		resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 200, "hi"))
+		first := make([]byte, 1)
+		if _, err := resp.Body.Read(first); err != nil {
+			t.Fatal(err)
+		}
+		h.replicas[1].reg.Resume()
+		h.replicas[0].Hang()
+		time.Sleep(9 * time.Second)
+		if why, out := h.replicas[0].reg.Ejected(); !out {
+			t.Errorf("Ejected = %q, %t; want it frozen", why, out)
+		}
+		h.replicas[0].Resume()
+		if body := readAll(t, resp); !strings.HasSuffix(body, "data: [DONE]\n\n") {
+			t.Errorf("stream ends with %q", body[max(0, len(body)-100):])
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 1 || r.Status != expediter.StatusOK || r.Output != 200 {
+			t.Errorf("record = %+v, want ok at the first attempt", r)
+		}
+	})
+}
+
+// TestTrialIsNotGivenUp: the request that tries an ejected replica again has the
+// usual time for its first token.
+func TestTrialIsNotGivenUp(t *testing.T) {
+	slow := false
+	front := func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if i == 0 && r.Method == http.MethodPost && slow {
+				time.Sleep(20 * time.Second)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	inMemory(t, option{replicas: 2, front: front}, func(t *testing.T, h *house) {
+		h.replicas[1].reg.Drain()
+		time.Sleep(3 * time.Second)
+		h.replicas[0].Hang()
+		go func() {
+			time.Sleep(3 * time.Second)
+			h.replicas[1].reg.Resume()
+		}()
+		if status, body := h.chat(chatBody(false, 3, "one")); status != 200 {
+			t.Fatalf("status %d, body %s", status, body)
+		}
+		h.replicas[0].Resume()
+		time.Sleep(15 * time.Second) // its pause is over
+		slow = true
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() { h.chat(chatBody(false, 3, fmt.Sprint(i))) })
+		}
+		all.Wait()
+		trials := 0
+		for _, r := range h.records.wait(t, 21)[1:] {
+			if r.Replica == "r0" {
+				trials++
+			}
+			if r.Attempts != 1 || r.Status != expediter.StatusOK {
+				t.Errorf("record = %+v, want ok at the first attempt", r)
+			}
+		}
+		if trials != 1 {
+			t.Errorf("%d requests on the replica on trial, want 1", trials)
+		}
+	})
+}
