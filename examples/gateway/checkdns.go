@@ -39,7 +39,10 @@ func (pc *poolConfig) checkDNS(at string, pool *registry.Pool, m *mistakes) {
 		m.add(here, "says nothing; expected host and port, or no such line")
 		return
 	}
-	cfg := registry.DNSConfig{Host: pc.DNS.Host, Port: pc.DNS.Port, Scheme: pc.DNS.Scheme, Interval: pc.DNS.Interval}
+	cfg := registry.DNSConfig{
+		Host: pc.DNS.Host, Port: pc.DNS.Port, Scheme: pc.DNS.Scheme,
+		Interval: pc.DNS.Interval, Timeout: pc.DNS.Timeout, Misses: pc.DNS.Misses,
+	}
 	if _, err := registry.NewDNS(pool, cfg); err != nil {
 		m.addError(here, &pc.DNS, err)
 	}

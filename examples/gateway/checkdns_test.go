@@ -14,7 +14,7 @@ func TestDNSMistakes(t *testing.T) {
 	const replicas = "replicas: [http://10.0.0.1:8000, http://10.0.0.2:8000]"
 	for _, tt := range []struct{ name, pool, want string }{
 		{"least", "dns: {host: vllm.invalid, port: 8000}", ""},
-		{"all", "dns: {host: vllm.invalid., port: 8000, interval: 5s, zone: a, scheme: http}", ""},
+		{"all", "dns: {host: vllm.invalid., port: 8000, interval: 5s, timeout: 1s, misses: 10, zone: a, scheme: http}", ""},
 		{"both", "dns: {host: vllm.invalid, port: 8000}\n    " + replicas, ""},
 		{"no replicas", "dns: {host: vllm.invalid, port: 8000}\n    replicas: []", ""},
 		{"default interval", "dns: {host: vllm.invalid, port: 8000, interval: 0s}", ""},
@@ -34,9 +34,11 @@ func TestDNSMistakes(t *testing.T) {
 		{"interval", "dns: {host: vllm.invalid, port: 8000, interval: -1s}", "5: pools[0].dns.interval: expected 0 or more, got -1s"},
 		{"interval without a unit", "dns: {host: vllm.invalid, port: 8000, interval: 5}", "5: pools[0].dns.interval: expected a duration"},
 		{"too often", "dns: {host: vllm.invalid, port: 8000, interval: 99ms}", "5: pools[0].dns.interval: expected at least 100ms, got 99ms"},
+		{"timeout", "dns: {host: vllm.invalid, port: 8000, timeout: -1s}", "5: pools[0].dns.timeout: expected 0 or more, got -1s"},
+		{"misses", "dns: {host: vllm.invalid, port: 8000, misses: -1}", "5: pools[0].dns.misses: expected 0 or more, got -1"},
 		{"zone", "dns: {host: vllm.invalid, port: 8000, zone: [a]}", "5: pools[0].dns.zone: expected a value, found a list"},
 		{"scheme", "dns: {host: vllm.invalid, port: 8000, scheme: tcp}", `5: pools[0].dns.scheme: expected http or https, got "tcp"`},
-		{"field", "dns: {name: vllm.invalid, host: vllm.invalid, port: 8000}", "5: pools[0].dns.name: unknown field; expected one of host, port, scheme, interval, zone"},
+		{"field", "dns: {name: vllm.invalid, host: vllm.invalid, port: 8000}", "5: pools[0].dns.name: unknown field; expected one of host, port, scheme, interval, timeout, misses, zone"},
 		{"tls", "dns: {host: vllm.invalid, port: 8000}\n    tls: {ca: CA}", ""},
 		{"tls and http", "dns: {host: vllm.invalid, port: 8000, scheme: http}\n    tls: {ca: CA}", "5: pools[0].dns.scheme: expected https, since the pool has tls"},
 		{"tls and listed", "dns: {host: vllm.invalid, port: 8000}\n    replicas: [https://a.invalid]\n    tls: {ca: CA}",

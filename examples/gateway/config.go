@@ -67,6 +67,8 @@ type dnsConfig struct {
 	Port     int           `yaml:"port"`
 	Scheme   string        `yaml:"scheme"`
 	Interval time.Duration `yaml:"interval"`
+	Timeout  time.Duration `yaml:"timeout"`
+	Misses   int           `yaml:"misses"`
 	Zone     string        `yaml:"zone"`
 }
 

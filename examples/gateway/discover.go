@@ -30,7 +30,8 @@ func (pc *poolConfig) search() search {
 func (s search) config() registry.DNSConfig {
 	dialer := &vllm.Dialer{Allow: parseNetworks(s.networks)}
 	return registry.DNSConfig{
-		Host: s.Host, Port: s.Port, Scheme: s.Scheme, Zone: s.Zone, Interval: s.Interval,
+		Host: s.Host, Port: s.Port, Scheme: s.Scheme, Zone: s.Zone,
+		Interval: s.Interval, Timeout: s.Timeout, Misses: s.Misses,
 		Usable: dialer.Allowed,
 	}
 }
