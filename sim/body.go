@@ -112,8 +112,8 @@ func appendString(dst []byte, s string) []byte {
 // parse reads a request body and checks what vLLM's request schema checks.
 func parse(data []byte, chat bool) (*body, *apiError) {
 	b := &body{chat: chat}
-	if err := json.Unmarshal(data, b); err != nil {
-		return nil, &apiError{http.StatusBadRequest, "Bad Request", "", "request body: " + err.Error()}
+	if err := unmarshal(data, b); err != nil {
+		return nil, err
 	}
 	switch {
 	case b.StreamOptions != nil && !b.Stream:
