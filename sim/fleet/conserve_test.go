@@ -100,6 +100,9 @@ func TestConservation(t *testing.T) {
 		if r.Requests != len(trace.Requests) || r.Finished+r.Shed+r.Failed+r.Truncated != r.Requests {
 			t.Errorf("seed %d: %d requests: %d finished, %d shed, %d failed, %d truncated", seed, r.Requests, r.Finished, r.Shed, r.Failed, r.Truncated)
 		}
+		if r.RuledOut != 0 {
+			t.Errorf("seed %d: %d requests ruled out, by rules that never say Never", seed, r.RuledOut)
+		}
 		checkRest(t, seed, w, r)
 		seen.Finished += r.Finished
 		seen.Expired += r.Expired

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/expediterhq/expediter/admission"
@@ -166,8 +167,22 @@ func (g *gateway) try(it *admission.Item, now time.Time) {
 	default:
 		g.line.Remove(it, now)
 		j.item = nil
-		g.w.failed(j)
+		g.w.failed(j, g.why(j, err))
 	}
+}
+
+// why says what kept every replica from being picked for j.
+func (g *gateway) why(j *job, err error) failure {
+	if errors.Is(err, router.ErrTooLarge) {
+		return tooLarge
+	}
+	now := g.w.time()
+	for _, r := range g.pool.Replicas() {
+		if r.Routable(now) && !slices.Contains(j.tried, r) {
+			return ruledOut
+		}
+	}
+	return noReplica
 }
 
 // forgetChanged drops what the prefix map knows of replicas that left or restarted.
@@ -276,7 +291,7 @@ func (g *gateway) broken(j *job) {
 	}
 	j.tried = append(j.tried, j.replica)
 	if j.tries >= w.cfg.Attempts || w.now >= j.arrived+int64(w.cfg.MaxWait) {
-		w.failed(j)
+		w.failed(j, attemptsBroke)
 		return
 	}
 	w.books.retried++

@@ -20,7 +20,11 @@ type Report struct {
 	Full      int // the line was full, or they were pushed out of it
 	Hopeless  int // the line could not serve them in time
 	Expired   int // waited in line for too long
-	Failed    int // no replica could serve them
+	Failed    int // got no token, and did not wait for one: the sum of the next four
+	RuledOut  int // the scorers said router.Never of all replicas that could be used
+	NoReplica int // no replica could be used: dead, ejected, gone, or tried already
+	TooLarge  int // more tokens than any KV cache holds
+	Broken    int // their attempts all failed
 	Truncated int // broke after their first token
 	Retried   int // dispatches after a failed one
 	TooLong   int // dispatches refused because the request exceeds the KV cache
@@ -35,7 +39,7 @@ type Report struct {
 
 	Met      int     // finished requests within the SLO
 	Goodput  float64 // Met / Requests
-	GoodRate float64 // Met per second of arrivals, or of Elapsed if requests wait for others
+	GoodRate float64 // Met per second of arrivals, or of Elapsed if requests wait for others or all come at once
 	ShedRate float64 // Shed / Requests
 
 	InputTokens  int // of finished requests
@@ -104,11 +108,12 @@ type Point struct {
 
 // books are what is counted on the way.
 type books struct {
-	requests, finished, failed, truncated, retried, tooLong int
-	shed                                                    [reasons]int
-	met, input, output, predicted                           int
-	ttft, tpot, wait                                        []float64
-	series                                                  []Point
+	requests, finished, truncated, retried, tooLong int
+	shed                                            [reasons]int
+	failed                                          [failures]int
+	met, input, output, predicted                   int
+	ttft, tpot, wait                                []float64
+	series                                          []Point
 }
 
 // reason is why a request was turned away.
@@ -123,6 +128,17 @@ const (
 	reasons
 )
 
+// failure is why no replica could serve a request.
+type failure int
+
+const (
+	ruledOut failure = iota
+	noReplica
+	tooLarge
+	attemptsBroke
+	failures
+)
+
 // refused ends a request that was never dispatched, or not again.
 func (w *world) refused(j *job, why reason) {
 	w.books.shed[why]++
@@ -132,8 +148,8 @@ func (w *world) refused(j *job, why reason) {
 }
 
 // failed ends a request that no replica could serve.
-func (w *world) failed(j *job) {
-	w.books.failed++
+func (w *world) failed(j *job, why failure) {
+	w.books.failed[why]++
 	j.tenant.Failed++
 	w.settle(j, 0)
 	w.finish(j)
@@ -181,21 +197,20 @@ func (w *world) sample() {
 func (w *world) report() *Report {
 	b := &w.books
 	r := &Report{
-		Requests: b.requests, Finished: b.finished, Failed: b.failed, Truncated: b.truncated, Retried: b.retried, TooLong: b.tooLong,
+		Requests: b.requests, Finished: b.finished, Truncated: b.truncated, Retried: b.retried, TooLong: b.tooLong,
+		RuledOut: b.failed[ruledOut], NoReplica: b.failed[noReplica], TooLarge: b.failed[tooLarge], Broken: b.failed[attemptsBroke],
 		OverQuota: b.shed[overQuota], Full: b.shed[queueFull] + b.shed[pushedOut], Hopeless: b.shed[hopeless], Expired: b.shed[expired],
 		TTFT: dist(b.ttft), TPOT: dist(b.tpot), Wait: dist(b.wait), TTFTCurve: curve(b.ttft), TPOTCurve: curve(b.tpot),
 		Met: b.met, InputTokens: b.input, OutputTokens: b.output, Predicted: b.predicted, Series: b.series,
 	}
 	r.Shed = r.OverQuota + r.Full + r.Hopeless + r.Expired
-	if len(w.trace.Requests) == 0 {
-		return r
-	}
+	r.Failed = r.RuledOut + r.NoReplica + r.TooLarge + r.Broken
 	r.Elapsed = time.Duration(w.now) - w.trace.Requests[0].At
 	r.Goodput = ratio(b.met, b.requests)
 	r.ShedRate = ratio(r.Shed, b.requests)
-	span := r.Elapsed
-	if len(w.roots) == len(w.trace.Requests) {
-		span = w.trace.Duration() - w.trace.Requests[0].At
+	span := w.trace.Duration() - w.trace.Requests[0].At
+	if span == 0 || len(w.roots) < len(w.trace.Requests) {
+		span = r.Elapsed
 	}
 	r.GoodRate = float64(b.met) / max(span.Seconds(), 1e-9)
 	r.OutputRate = float64(b.output) / max(r.Elapsed.Seconds(), 1e-9)
@@ -309,11 +324,34 @@ func (d Dist) String() string {
 	return fmt.Sprintf("mean %v, p50 %v, p90 %v, p95 %v, p99 %v", r(d.Mean), r(d.P50), r(d.P90), r(d.P95), r(d.P99))
 }
 
+// failures says why requests failed, the reasons that none has left out.
+func (r *Report) failures() string {
+	var parts []string
+	for _, why := range []struct {
+		n    int
+		what string
+	}{
+		{r.RuledOut, "ruled out by scorers"},
+		{r.NoReplica, "no replica to use"},
+		{r.TooLarge, "too large"},
+		{r.Broken, "all attempts broke"},
+	} {
+		if why.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", why.n, why.what))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
 // String is a summary of a few lines.
 func (r *Report) String() string {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "requests\t%d, finished %d, shed %d (%.1f%%), failed %d, truncated %d\n", r.Requests, r.Finished, r.Shed, 100*r.ShedRate, r.Failed, r.Truncated)
+	fmt.Fprintf(tw, "requests\t%d, finished %d, shed %d (%.1f%%), failed %d%s, truncated %d\n",
+		r.Requests, r.Finished, r.Shed, 100*r.ShedRate, r.Failed, r.failures(), r.Truncated)
 	fmt.Fprintf(tw, "goodput\t%.2f%%, %.2f requests/s, %.0f output tokens/s\n", 100*r.Goodput, r.GoodRate, r.OutputRate)
 	fmt.Fprintf(tw, "TTFT\t%v\n", r.TTFT)
 	fmt.Fprintf(tw, "TPOT\t%v\n", r.TPOT)

@@ -7,12 +7,16 @@ import (
 	"github.com/expediterhq/expediter/quota"
 )
 
-// Run plays the trace through the fleet and returns what came of it. It is
+// Run plays the trace through the fleet and returns what came of it. A Config
+// or a trace that makes no sense, or a trace without requests, is an error. It is
 // deterministic, and safe to call from several goroutines at once if the
 // Config's functions are.
 func Run(cfg Config, trace *Trace) (*Report, error) {
 	if err := errors.Join(cfg.validate(), trace.Validate()); err != nil {
 		return nil, err
+	}
+	if len(trace.Requests) == 0 {
+		return nil, errors.New("fleet: trace: it has no requests")
 	}
 	w, err := newWorld(cfg.withDefaults(), trace)
 	if err != nil {

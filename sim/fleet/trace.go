@@ -14,6 +14,8 @@ import (
 type Trace struct {
 	Requests []Request // those with After == 0 by time
 	Block    int       // tokens that one entry of Request.Content stands for; if zero, 16
+
+	mistake error // of the Workload it was made of
 }
 
 // Request is one request of a Trace.
@@ -35,8 +37,12 @@ type Request struct {
 // maxTokens bounds one request; beyond it a row is taken for a mistake.
 const maxTokens = 1 << 24
 
-// Validate reports the first requests that make no sense.
+// Validate reports the first requests that make no sense, or why the Workload
+// that the trace was made of makes none.
 func (t *Trace) Validate() error {
+	if t.mistake != nil {
+		return t.mistake
+	}
 	var errs []error
 	if t.Block < 0 {
 		errs = append(errs, fmt.Errorf("fleet: trace: block is %d, want 0 or more", t.Block))
@@ -68,13 +74,18 @@ func (t *Trace) Validate() error {
 // Speed returns the trace with arrivals so many times as fast. What waits for
 // another request's end keeps its pause.
 func (t *Trace) Speed(times float64) *Trace {
-	out := &Trace{Block: t.Block, Requests: slices.Clone(t.Requests)}
+	out := t.clone()
 	for i := range out.Requests {
 		if r := &out.Requests[i]; r.After == 0 {
 			r.At = time.Duration(float64(r.At) / times)
 		}
 	}
 	return out
+}
+
+// clone returns a copy whose requests can be moved.
+func (t *Trace) clone() *Trace {
+	return &Trace{Block: t.Block, Requests: slices.Clone(t.Requests), mistake: t.mistake}
 }
 
 // Duration is the time of the last request that does not wait for another.
@@ -119,7 +130,7 @@ func (t *Trace) Sort() {
 // The same seed gives the same trace.
 func (t *Trace) Jitter(by time.Duration, seed uint64) *Trace {
 	rnd := rand.New(rand.NewPCG(seed, 0x71773))
-	out := &Trace{Block: t.Block, Requests: slices.Clone(t.Requests)}
+	out := t.clone()
 	for i := range out.Requests {
 		if r := &out.Requests[i]; r.After == 0 {
 			r.At += time.Duration(rnd.Float64() * float64(by))

@@ -45,20 +45,30 @@ func (wl Workload) Validate() error {
 	bad(wl.Duration > 0, "duration is %v, want more than 0", wl.Duration)
 	bad(wl.Burst >= 0 && wl.Burst <= 1, "burst is %v, want a share from 0 to 1", wl.Burst)
 	bad(wl.Rate*wl.Duration.Seconds() <= 1e7, "%v requests, want at most 10 million", wl.Rate*wl.Duration.Seconds())
-	for name, n := range map[string]int{
-		"groups": wl.Groups, "shared": wl.Shared, "asked": wl.Asked, "prompt": wl.Prompt, "output": wl.Output,
-		"most": wl.Most, "tenants": wl.Tenants, "adapters": wl.Adapters,
+	for _, f := range []struct {
+		name string
+		n    int
+	}{
+		{"groups", wl.Groups}, {"shared", wl.Shared}, {"asked", wl.Asked}, {"prompt", wl.Prompt}, {"output", wl.Output},
+		{"most", wl.Most}, {"tenants", wl.Tenants}, {"adapters", wl.Adapters},
 	} {
-		bad(n >= 0 && n <= maxTokens, "%s is %d, want 0 to %d", name, n, maxTokens)
+		bad(f.n >= 0 && f.n <= maxTokens, "%s is %d, want 0 to %d", f.name, f.n, maxTokens)
 	}
-	for name, x := range map[string]float64{"zipf": wl.Zipf, "spread": wl.Spread, "tenant zipf": wl.TenantZipf, "adapter zipf": wl.AdapterZip} {
-		bad(x >= 0 && x <= 10, "%s is %v, want 0 to 10", name, x)
+	for _, f := range []struct {
+		name string
+		x    float64
+	}{{"zipf", wl.Zipf}, {"spread", wl.Spread}, {"tenant zipf", wl.TenantZipf}, {"adapter zipf", wl.AdapterZip}} {
+		bad(f.x >= 0 && f.x <= 10, "%s is %v, want 0 to 10", f.name, f.x)
 	}
 	return errors.Join(errs...)
 }
 
-// Trace makes the requests up, of a Workload that is valid. The same seed gives the same trace.
+// Trace makes the requests up. The same seed gives the same trace. That of a
+// Workload that is not valid is empty, and its Validate, like Run, says why.
 func (wl Workload) Trace(seed uint64) *Trace {
+	if err := wl.Validate(); err != nil {
+		return &Trace{mistake: err}
+	}
 	rnd := rand.New(rand.NewPCG(seed, 0x5eed))
 	t := &Trace{Block: 16}
 	group, tenant, adapter := zipf(wl.Groups, wl.Zipf), zipf(max(wl.Tenants, 1), wl.TenantZipf), zipf(wl.Adapters, wl.AdapterZip)
