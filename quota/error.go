@@ -3,6 +3,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -98,6 +99,15 @@ type UnavailableError struct {
 
 // Error returns the condition without its cause, which can name addresses.
 func (e *UnavailableError) Error() string { return ErrUnavailable.Error() }
+
+// LogValue returns the condition with its cause: a log is for operators, who
+// need to know which address does not answer and why.
+func (e *UnavailableError) LogValue() slog.Value {
+	if e.Err == nil {
+		return slog.StringValue(e.Error())
+	}
+	return slog.StringValue(e.Error() + ": " + e.Err.Error())
+}
 
 // Unwrap returns ErrUnavailable and the cause.
 func (e *UnavailableError) Unwrap() []error {

@@ -34,6 +34,20 @@ func TestUnavailableErrorKeepsItsCausePrivate(t *testing.T) {
 	}
 }
 
+func TestUnavailableErrorTellsTheLogItsCause(t *testing.T) {
+	for _, tt := range []struct {
+		cause error
+		want  string
+	}{
+		{errors.New("dial tcp 10.1.2.3:6379: connection refused"), "quota: store unavailable: dial tcp 10.1.2.3:6379: connection refused"},
+		{nil, "quota: store unavailable"},
+	} {
+		if got := (&quota.UnavailableError{Err: tt.cause}).LogValue().String(); got != tt.want {
+			t.Errorf("LogValue = %q, want %q", got, tt.want)
+		}
+	}
+}
+
 func TestVerdictString(t *testing.T) {
 	seen := map[string]bool{}
 	for v := quota.OK; v <= quota.Bad+1; v++ {

@@ -36,7 +36,8 @@ var (
 type lane struct {
 	s     *Store
 	queue chan *op
-	down  atomic.Bool // the breaker is open
+	down  atomic.Bool               // the breaker is open
+	why   atomic.Pointer[awayError] // while it is
 	pulse *pulse
 	probe string // a key of this range
 }
@@ -68,7 +69,7 @@ func (s *Store) lane(o *op) *lane { return s.lanes[int(o.slot)*len(s.lanes)/slot
 func (s *Store) send(o *op, within time.Duration) error {
 	l := s.lane(o)
 	if l.down.Load() {
-		return errDown
+		return l.why.Load()
 	}
 	o.until = time.Now().Add(within)
 	select {
@@ -136,7 +137,7 @@ func (l *lane) run(batch []*op) {
 	for _, o := range batch {
 		switch {
 		case l.down.Load():
-			o.done <- reply{err: errDown}
+			o.done <- reply{err: l.why.Load()}
 		case !time.Now().Before(o.until):
 			o.done <- reply{err: errLate}
 		case o.stage.CompareAndSwap(queued, taken):
@@ -155,7 +156,7 @@ func (l *lane) run(batch []*op) {
 		failed, err = l.attempt(failed, l.s.cfg.Timeout) // which may begin with a dial
 	}
 	if 2*len(failed) > all && !l.pulse.outdated(begun) {
-		l.fail()
+		l.fail(err)
 	}
 	for _, o := range failed {
 		o.done <- reply{err: err, sent: true}
@@ -226,9 +227,19 @@ func (l *lane) pipeline(ctx context.Context, ops []*op, full bool) []*redis.Cmd 
 	return cmds
 }
 
+// awayError is errDown with the reason why Redis was given up.
+type awayError struct{ cause error }
+
+func (e *awayError) Error() string   { return errDown.Error() + ": " + e.cause.Error() }
+func (e *awayError) Unwrap() []error { return []error{errDown, e.cause} }
+
 // fail opens the breaker and starts the probe that will close it.
-func (l *lane) fail() {
-	if l.s.ctx.Err() == nil && l.down.CompareAndSwap(false, true) {
+func (l *lane) fail(cause error) {
+	if l.s.ctx.Err() != nil {
+		return
+	}
+	l.why.Store(&awayError{cause}) // before the breaker opens: who sees it open tells why
+	if l.down.CompareAndSwap(false, true) {
 		l.s.wg.Go(l.heal)
 	}
 }
@@ -252,5 +263,6 @@ func (l *lane) heal() {
 			l.s.backlog.wake()
 			return
 		}
+		l.why.Store(&awayError{err})
 	}
 }

@@ -16,7 +16,7 @@ func (s *Store) without(ctx context.Context, r *quota.Reservation, cause error) 
 	case LocalShare:
 		return s.reserveLocal(ctx, r)
 	}
-	return unavailable(cause)
+	return s.unavailable(cause)
 }
 
 // reserveLocal grants from this gateway's share. What is too large for the share

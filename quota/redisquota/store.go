@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ const downFor = time.Second
 type Store struct {
 	client  redis.UniversalClient
 	cfg     Config
-	keep    any // Config.Keep in milliseconds
+	where   string // the addresses of Redis, for errors
+	keep    any    // Config.Keep in milliseconds
 	ops     sync.Pool
 	lanes   []*lane
 	local   *quota.Memory
@@ -54,6 +56,7 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 	s := &Store{
 		client:  client,
 		cfg:     cfg,
+		where:   addresses(client),
 		keep:    cfg.Keep.Milliseconds(),
 		local:   quota.NewMemory(quota.MemoryConfig{Now: cfg.Now}),
 		reserve: newScript("reserve"),
@@ -151,7 +154,7 @@ func (s *Store) Settle(_ context.Context, r quota.Reservation, used int64) error
 		return err
 	}
 	if s.ctx.Err() != nil {
-		return unavailable(errClosed)
+		return s.unavailable(errClosed)
 	}
 	s.settleLocal(&r, used)
 	v, sent, err := s.do(s.ctx, s.settleOp(&r, used, false), false)
@@ -161,7 +164,7 @@ func (s *Store) Settle(_ context.Context, r quota.Reservation, used int64) error
 	if s.owe(&r, used, sent) {
 		return nil
 	}
-	return unavailable(err)
+	return s.unavailable(err)
 }
 
 // Renew implements quota.Store. When Redis cannot be asked it returns an
@@ -200,7 +203,7 @@ func (s *Store) Renew(ctx context.Context, rs []quota.Reservation) error {
 		}
 	}
 	if lost != nil {
-		errs = append(errs, unavailable(lost))
+		errs = append(errs, s.unavailable(lost))
 	}
 	return errors.Join(errs...)
 }
@@ -211,11 +214,11 @@ func (s *Store) Balance(ctx context.Context, tenant string) (quota.Balance, erro
 	for {
 		o := s.balanceOp(tenant)
 		if err := s.send(o, s.cfg.Timeout); err != nil {
-			return quota.Balance{}, unavailable(err)
+			return quota.Balance{}, s.unavailable(err)
 		}
 		r := s.wait(ctx, o, nil)
 		if r.err != nil {
-			return quota.Balance{}, unavailable(r.err)
+			return quota.Balance{}, s.unavailable(r.err)
 		}
 		if again, ok := r.val.(int64); !ok || again != 1 {
 			return parseBalance(r.val)
@@ -253,13 +256,17 @@ func parseBalance(val any) (b quota.Balance, err error) {
 // Stats is what a Store can tell about itself.
 type Stats struct {
 	Down    bool   // some part of Redis is away: the policy answers for it
+	Cause   error  // why it is; nil unless Down
 	Pending int    // settlements that wait for Redis
 	Dropped uint64 // settlements for which there was no room
 }
 
 // Stats returns the state of the moment.
 func (s *Store) Stats() Stats {
-	st := Stats{Down: slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.down.Load() })}
+	var st Stats
+	if i := slices.IndexFunc(s.lanes, func(l *lane) bool { return l.down.Load() }); i >= 0 {
+		st.Down, st.Cause = true, s.lanes[i].why.Load().cause
+	}
 	st.Pending, st.Dropped = s.backlog.size()
 	return st
 }
@@ -269,6 +276,30 @@ func (s *Store) away() bool {
 	return slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.down.Load() || l.pulse.silent() })
 }
 
-func unavailable(cause error) error {
-	return &quota.UnavailableError{After: downFor, Err: cause}
+func (s *Store) unavailable(cause error) error {
+	return &quota.UnavailableError{After: downFor, Err: &placedError{s.where, cause}}
+}
+
+// placedError is a cause and the addresses of the Redis that it is about, which
+// time-outs do not name.
+type placedError struct {
+	where string
+	cause error
+}
+
+func (e *placedError) Error() string { return e.where + ": " + e.cause.Error() }
+func (e *placedError) Unwrap() error { return e.cause }
+
+// addresses returns those of client, as it was made.
+func addresses(client redis.UniversalClient) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		if addr := c.Options().Addr; addr != "FailoverClient" { // go-redis' name for what Sentinels know
+			return addr
+		}
+		return "the Sentinels' master"
+	case *redis.ClusterClient:
+		return strings.Join(c.Options().Addrs, ", ")
+	}
+	return "redis"
 }
