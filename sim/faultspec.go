@@ -16,10 +16,17 @@ import (
 //	WHEN:WHAT[@PHASE][+PAUSE]
 //
 // WHEN is all, every=N (each N-th request), rate=P (a share P of them, always
-// the same ones) or marker=TEXT (the body contains TEXT). WHAT is reset,
-// hangup, stall, finish, error, done, die, hang, none or status=CODE. PHASE is
-// headers, request, head, token=N or end; if missing, request. PAUSE is a
-// duration waited before. For example:
+// the same ones) or marker=TEXT (the body contains TEXT). WHAT is an [Action]:
+//
+//	reset, hangup, stall, finish, die, none    of that name; none is Nothing
+//	hang          Wedge
+//	error         ErrorEvent
+//	done          BareDone
+//	status=CODE   Answer with a vLLM error of that status
+//
+// PHASE is headers, request, head, token=N or end; if missing, request. Error,
+// done and finish need head, token or end, status headers or request. PAUSE is
+// a duration waited before. For example:
 //
 //	marker=poison:die; rate=0.01:reset@token=5; every=10:none+2s
 func ParseFaults(spec string) (func(*Arrival) *Fault, error) {
@@ -80,7 +87,7 @@ func parseWhen(s string) (func(*Arrival) bool, error) {
 		}
 		return func(a *Arrival) bool { return bytes.Contains(a.Body(), []byte(arg)) }, nil
 	}
-	return nil, fmt.Errorf("%q is not all, every, rate or marker", name)
+	return nil, fmt.Errorf("%q is no condition, want all, every=N, rate=P or marker=TEXT", name)
 }
 
 func parseWhat(s string) (Fault, error) {
@@ -106,7 +113,7 @@ func parseWhat(s string) (Fault, error) {
 	}
 	do, ok := actions[name]
 	if !ok {
-		return f, fmt.Errorf("%q is no action", name)
+		return f, fmt.Errorf("%q is no action, want reset, hangup, stall, finish, error, done, die, hang, none or status=CODE", name)
 	}
 	f.Do = do
 	if do == Answer {
@@ -132,7 +139,7 @@ func (f *Fault) parsePhase(s string) error {
 	phases := map[string]Phase{"headers": AtHeaders, "request": AtRequest, "head": AtHead, "token": AtToken, "end": AtDone}
 	p, ok := phases[name]
 	if !ok {
-		return fmt.Errorf("%q is no phase", name)
+		return fmt.Errorf("%q is no phase, want headers, request, head, token=N or end", name)
 	}
 	f.At = p
 	if p == AtToken {

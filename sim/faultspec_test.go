@@ -70,6 +70,25 @@ func TestParseFaultsRefuses(t *testing.T) {
 	}
 }
 
+// Who gets a word wrong is told the right ones.
+func TestParseFaultsListsTheWords(t *testing.T) {
+	for spec, want := range map[string]string{
+		"bar":          `sim: fault "bar": want WHEN:WHAT`,
+		"foo:reset":    `sim: fault "foo:reset": "foo" is no condition, want all, every=N, rate=P or marker=TEXT`,
+		"all:bar":      `sim: fault "all:bar": "bar" is no action, want reset, hangup, stall, finish, error, done, die, hang, none or status=CODE`,
+		"all:none@bar": `sim: fault "all:none@bar": "bar" is no phase, want headers, request, head, token=N or end`,
+	} {
+		if _, err := sim.ParseFaults(spec); err == nil || err.Error() != want {
+			t.Errorf("ParseFaults(%q) = %v, want %s", spec, err, want)
+		}
+	}
+	for _, what := range []string{"reset", "hangup", "stall", "finish@end", "error@end", "done@end", "die", "hang", "none", "status=503"} {
+		if choose(t, "all:"+what, 0, "") == nil {
+			t.Errorf("%s chooses no fault", what)
+		}
+	}
+}
+
 func FuzzParseFaults(f *testing.F) {
 	for _, s := range append(badFaults, "marker=a:die; rate=0.5:reset@token=5+1s; every=2:status=503") {
 		f.Add(s)
