@@ -1,12 +1,23 @@
 package trace
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/expediterhq/expediter/sim/fleet"
+)
+
+const sessionsHeader = "session\tagent\tt_s\tthink_s\tinput_tokens\toutput_tokens\tapi_s\tblocks64"
+
+// What the first line of a file may be, by how it looks.
+var (
+	errCSV = errors.New("the first line tells no format: want a JSON object, a header of t_s,input_tokens,output_tokens, " +
+		"t_s,tenant,input_tokens,output_tokens or input_tokens,output_tokens, or a row of time,input,output")
+	errJSON = errors.New(`the first object tells no format: want "t" or "block" as in the native format, or "timestamp" as in Mooncake's`)
+	errTabs = fmt.Errorf("the first line tells no format: with tabs, want sessions with the header %q", sessionsHeader)
 )
 
 // simple is what formats have in common that need nothing special.
@@ -21,8 +32,8 @@ func (p *parser) detect(line string) (f format, name string, header bool, err er
 		return p.detectJSON(line)
 	}
 	if strings.Contains(line, "\t") {
-		if !strings.HasPrefix(line, "session\tagent\tt_s\tthink_s\tinput_tokens\toutput_tokens\tapi_s\tblocks64") {
-			return nil, "", false, errFormat
+		if !strings.HasPrefix(line, sessionsHeader) {
+			return nil, "", false, errTabs
 		}
 		p.out.Block = 64
 		return newSessions(p), "sessions", true, nil
@@ -39,7 +50,7 @@ func (p *parser) detect(line string) (f format, name string, header bool, err er
 			return csv{tenant: -1, input: 1, output: 2}, "csv", false, nil
 		}
 	}
-	return nil, "", false, errFormat
+	return nil, "", false, errCSV
 }
 
 func (p *parser) detectJSON(line string) (format, string, bool, error) {
@@ -62,7 +73,7 @@ func (p *parser) detectJSON(line string) (format, string, bool, error) {
 	if _, ok := keys["t"]; ok {
 		return native{}, "native", false, nil
 	}
-	return nil, "", false, errFormat
+	return nil, "", false, errJSON
 }
 
 // csv has a time, and may have a tenant, in front of two lengths.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -194,5 +193,3 @@ func seconds(s float64) (time.Duration, error) {
 	}
 	return time.Duration(s * float64(time.Second)), nil
 }
-
-var errFormat = errors.New("the format is none of native, mooncake, csv, lengths or sessions")

@@ -152,12 +152,28 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// A file of no known format is told what its first line may be.
+func TestUnknownFormat(t *testing.T) {
+	for first, want := range map[string]string{
+		"t,prompt,output": "the first line tells no format: want a JSON object, a header of t_s,input_tokens,output_tokens, " +
+			"t_s,tenant,input_tokens,output_tokens or input_tokens,output_tokens, or a row of time,input,output",
+		`{"prompt":1}`: `the first object tells no format: want "t" or "block" as in the native format, or "timestamp" as in Mooncake's`,
+		"session\tt_s": "the first line tells no format: with tabs, want sessions with the header " +
+			`"session\tagent\tt_s\tthink_s\tinput_tokens\toutput_tokens\tapi_s\tblocks64"`,
+	} {
+		_, err := trace.Read(strings.NewReader(first+"\n0,1,1\n"), "day1.csv", trace.Options{})
+		if err == nil || err.Error() != "trace: day1.csv:1: "+want {
+			t.Errorf("Read of %q = %v, want %s", first, err, want)
+		}
+	}
+}
+
 func TestBadRows(t *testing.T) {
 	const good = "0,20,3\n"
 	tests := []struct{ name, text, line, want string }{
 		{"empty", "", "", "is empty"},
-		{"unknown", "hello\n", "x:1:", "format"},
-		{"unknown object", `{"a":1}`, "x:1:", "format"},
+		{"unknown", "hello\n", "x:1:", "tells no format"},
+		{"unknown object", `{"a":1}`, "x:1:", "tells no format"},
 		{"columns", good + "1,2\n", "x:2:", "columns"},
 		{"negative prompt", good + "1,-2,3\n", "x:2:", "prompt is -2"},
 		{"no output", good + good + "1,2,0\n", "x:3:", "output is 0"},
