@@ -173,6 +173,38 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// Who gets the name of a workload wrong is told the right ones.
+func TestUnknownWorkload(t *testing.T) {
+	for spec, part := range map[string]string{"foo": "foo", "rate=1,foo=2": "foo=2"} {
+		err := run(t.Context(), []string{"-workload", spec}, io.Discard, io.Discard)
+		want := `-workload has "` + part + `": no such setting or preset; presets are b2b, bursts, lora, tenants, settings adapters, ` +
+			"adapterzipf, asked, burst, duration, groups, most, output, period, prompt, rate, shared, spread, tenants, tenantzipf, zipf"
+		if err == nil || err.Error() != want {
+			t.Errorf("-workload %s: %v, want %s", spec, err, want)
+		}
+	}
+}
+
+// A trace of one request has the rate of its answer.
+func TestOneRequest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "one.csv")
+	if err := os.WriteFile(path, []byte("0,100,50\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := play(t, "-trace", path, "-fleet", "1x8b-a100", "-policies", "marginal", "-json")
+	var doc struct {
+		Rows []struct {
+			Figures map[string]struct{ Mean float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if f := doc.Rows[0].Figures; f["good_rate"].Mean <= 0 || f["good_rate"].Mean*50 != f["output_rate"].Mean {
+		t.Errorf("%v good requests of 50 tokens per second, and %v tokens", f["good_rate"].Mean, f["output_rate"].Mean)
+	}
+}
+
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

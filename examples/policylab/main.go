@@ -8,6 +8,9 @@
 //	policylab -trace conv.jsonl.gz -speed 2,3,4,5 -html page.html
 //	policylab -trace conv.jsonl.gz -fleet 16xprofiles/70b-tp8-a800.json
 //
+// There conv.jsonl.gz stands for a trace of yours, in one of the formats that
+// package sim/trace reads; testdata has a short one.
+//
 // Each policy is run once per seed and speed. A seed moves every arrival by up
 // to one mean gap, or makes up another workload, and draws other lots; what
 // is printed is the mean over seeds, and behind ± half the range.
@@ -28,8 +31,8 @@ func main() {
 	defer cancel()
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
 		os.Exit(2)
 	default:
 		fmt.Fprintln(os.Stderr, "policylab:", err)
@@ -38,7 +41,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	o, err := parse(args)
+	o, err := parse(args, progress)
 	if err != nil {
 		return err
 	}

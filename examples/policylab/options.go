@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"runtime"
 	"slices"
@@ -53,12 +54,25 @@ type options struct {
 	parallel        int
 }
 
-func parse(args []string) (options, error) {
+// errUsage says that the flags are wrong, and that this is printed already.
+var errUsage = errors.New("wrong usage")
+
+const about = `Usage of policylab: policylab (-trace FILE | -workload SPEC) [flags]
+Compares routing rules on a trace, in simulation, and prints a line of figures per rule.
+`
+
+// parse reads the flags; help goes to usage.
+func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	var speeds, policies string
 	fs := flag.NewFlagSet("policylab", flag.ContinueOnError)
+	fs.SetOutput(usage)
+	fs.Usage = func() {
+		fmt.Fprint(usage, about)
+		fs.PrintDefaults()
+	}
 	fs.StringVar(&o.trace, "trace", "", "file of requests, may be gzip-compressed; see package sim/trace for the formats")
-	fs.StringVar(&o.workload, "workload", "", "instead of a trace: "+names(presets)+"; or name=value pairs such as groups=50,shared=1024,rate=10,duration=60s, of "+names(workloadFields(new(fleet.Workload))))
+	fs.StringVar(&o.workload, "workload", "", "instead of a trace: "+names(presets)+"; or name=value pairs such as groups=50,shared=1024,rate=10,duration=60s, of "+settings())
 	fs.StringVar(&o.fleetName, "fleet", "16x8b-a100", "replicas as NxPROFILE[*SLOW], separated by commas; a profile is a .json file or one of "+strings.Join(sim.ProfileNames(), ", "))
 	fs.StringVar(&speeds, "speed", "1", "how much faster than recorded requests arrive; several, separated by commas, give a load curve")
 	fs.StringVar(&policies, "policies", strings.Join(router.Names(), ","), "rules to compare")
@@ -80,8 +94,10 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.StringVar(&o.html, "html", "", "write a page with plots to this file")
 	fs.IntVar(&o.parallel, "parallel", runtime.GOMAXPROCS(0), "runs at a time")
-	if err := fs.Parse(args); err != nil {
-		return o, flag.ErrHelp // what is wrong is printed already
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return o, err
+	} else if err != nil {
+		return o, errUsage
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
@@ -172,6 +188,8 @@ func workloadFields(wl *fleet.Workload) map[string]any {
 	}
 }
 
+func settings() string { return names(workloadFields(new(fleet.Workload))) }
+
 // names returns the keys of m, sorted.
 func names[V any](m map[string]V) string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
@@ -195,7 +213,7 @@ func parseWorkload(s string) (fleet.Workload, error) {
 		case *time.Duration:
 			*field, err = time.ParseDuration(v)
 		default:
-			err = errors.New("no such setting or preset")
+			err = fmt.Errorf("no such setting or preset; presets are %s, settings %s", names(presets), settings())
 		}
 		if err != nil {
 			return wl, fmt.Errorf("-workload has %q: %w", pair, err)
