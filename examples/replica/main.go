@@ -45,8 +45,8 @@ func main() {
 	defer cancel()
 	err := run(ctx, os.Args[1:], os.Stdout)
 	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
 		os.Exit(2)
 	default:
 		fmt.Fprintln(os.Stderr, "replica:", err)
@@ -66,7 +66,7 @@ type replica struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	opts, err := parse(args)
+	opts, err := parse(args, os.Stderr)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r *replica) open(out io.Writer) error {
 	}
 	// vLLM's server drops idle connections after 5 s and takes heads of 4 MiB.
 	r.serveHTTP(l, &http.Server{Handler: r.srv, IdleTimeout: 5 * time.Second, MaxHeaderBytes: 4 << 20})
-	fmt.Fprintf(out, "%s (%s) on http://%s\n", r.opts.model, r.opts.profile, l.Addr())
+	fmt.Fprintf(out, "%s (%s) on http://%s\n", r.opts.model, r.opts.hardwareName(), l.Addr())
 	if r.opts.control != "" {
 		l, err := net.Listen("tcp", r.opts.control)
 		if err != nil {

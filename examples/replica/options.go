@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -36,10 +38,30 @@ type options struct {
 	shutdown      time.Duration
 }
 
-func parse(args []string) (options, error) {
+// errUsage says that the flags are wrong, and that this is printed already.
+var errUsage = errors.New("wrong usage")
+
+const about = `Usage of replica: replica [flags]
+Serves one simulated vLLM replica: its routes, its times and its failures, without a GPU.
+`
+
+// faultHelp says what -fault takes; sim.ParseFaults has the rules.
+const faultHelp = `rules WHEN:WHAT[@PHASE][+PAUSE] separated by semicolons, such as 'rate=0.01:reset@token=5';
+WHEN is all, every=N, rate=P or marker=TEXT;
+WHAT is reset, hangup, stall, finish, error, done, die, hang, none or status=CODE;
+PHASE is headers, request, head, token=N or end (default: request; error, done and finish need head, token or end);
+PAUSE is a duration`
+
+// parse reads the flags; help goes to usage.
+func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	var aliases, adapters, faults string
 	fs := flag.NewFlagSet("replica", flag.ContinueOnError)
+	fs.SetOutput(usage)
+	fs.Usage = func() {
+		fmt.Fprint(usage, about)
+		fs.PrintDefaults()
+	}
 	fs.StringVar(&o.addr, "addr", "127.0.0.1:8000", "address to listen on")
 	fs.StringVar(&o.control, "control", "", "address for switching faults at run time; never expose it")
 	fs.StringVar(&o.model, "model", "acme-8b", "served model name")
@@ -52,14 +74,16 @@ func parse(args []string) (options, error) {
 	fs.Float64Var(&o.speed, "speed", 1, "how much faster than the hardware it runs")
 	fs.StringVar(&o.tokenizer, "tokenizer", "", "model folder with tokenizer.json (default: 4 bytes are a token)")
 	fs.StringVar(&o.version, "engine-version", "", "what /version says")
-	fs.StringVar(&faults, "fault", "", "rules WHEN:WHAT[@PHASE][+PAUSE] separated by semicolons, such as 'rate=0.01:reset@token=5'")
+	fs.StringVar(&faults, "fault", "", faultHelp)
 	fs.StringVar(&o.events, "kv-events", "", "address to publish KV events on, as ZeroMQ PUB")
 	fs.StringVar(&o.replay, "kv-replay", "", "address to replay KV events on, as ZeroMQ ROUTER")
 	fs.StringVar(&o.topic, "kv-topic", "", "topic of KV events")
 	fs.BoolVar(&o.arrays, "kv-arrays", false, "KV events in the encoding of vLLM up to 0.23")
 	fs.DurationVar(&o.shutdown, "shutdown-timeout", 0, "how long what runs may go on after SIGTERM")
-	if err := fs.Parse(args); err != nil {
-		return o, flag.ErrHelp // what is wrong is printed already
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return o, err
+	} else if err != nil {
+		return o, errUsage
 	}
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
@@ -70,7 +94,9 @@ func parse(args []string) (options, error) {
 		o.adapters[name] = "/adapters/" + name
 	}
 	var err error
-	o.faults, err = sim.ParseFaults(faults)
+	if o.faults, err = sim.ParseFaults(faults); err != nil {
+		err = fmt.Errorf("-fault: %w", err)
+	}
 	return o, errors.Join(err, o.check())
 }
 
@@ -111,6 +137,14 @@ func (o *options) check() error {
 		errs = append(errs, errors.New("-kv-replay needs -kv-events"))
 	}
 	return errors.Join(errs...)
+}
+
+// hardwareName is what the profile is called: a file's by the name inside.
+func (o *options) hardwareName() string {
+	if slices.Contains(sim.ProfileNames(), o.profile) {
+		return o.profile
+	}
+	return cmp.Or(o.hardware.Name, o.profile)
 }
 
 // config describes the simulated engine.

@@ -130,6 +130,37 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
+// A profile from a file goes by the name that it has there.
+func TestProfileName(t *testing.T) {
+	const hardware = `"base_us": 600, "linear_us": [[1, 10100], [2048, 115000]], "kv_tokens": 443200, "max_batched_tokens": 2048, "max_seqs": 256}`
+	dir := t.TempDir()
+	named, nameless := filepath.Join(dir, "file.json"), filepath.Join(dir, "nameless.json")
+	for path, text := range map[string]string{named: `{"name": "mine", ` + hardware, nameless: "{" + hardware} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for profile, want := range map[string]string{"8b-a100": "acme-8b (8b-a100)", named: "acme-8b (mine)", nameless: "acme-8b (" + nameless + ")"} {
+		if addrs := start(t, "-addr", any, "-profile", profile); addrs[want] == "" {
+			t.Errorf("-profile %s prints %v, want %s", profile, addrs, want)
+		}
+	}
+}
+
+// The help has the same words as the errors of sim.ParseFaults.
+func TestFaultHelp(t *testing.T) {
+	for rule, want := range map[string]string{"foo:reset": "WHEN is ", "all:foo": "WHAT is ", "all:reset@foo": "PHASE is "} {
+		err := run(t.Context(), []string{"-fault", rule}, io.Discard)
+		if err == nil || !strings.HasPrefix(err.Error(), `-fault: sim: fault "`+rule+`": "foo" is no `) {
+			t.Errorf("-fault %s: %v", rule, err)
+			continue
+		}
+		if _, words, _ := strings.Cut(err.Error(), ", want "); !strings.Contains(faultHelp, want+words) {
+			t.Errorf("the help does not say %q", want+words)
+		}
+	}
+}
+
 // An error tells where files were looked for.
 func TestNamesTheFolder(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "absent")
