@@ -132,3 +132,27 @@ func BenchmarkAddWhileGrowing(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)-1].Nanoseconds())/1e3, "max-us")
 	b.ReportMetric(float64(took[len(took)*999/1000].Nanoseconds())/1e3, "p99.9-us")
 }
+
+// BenchmarkJoin adds 16 blocks to one slot after another of those that have not
+// been used, where 64 full ones have all of the memory, and reports the longest.
+func BenchmarkJoin(b *testing.B) {
+	var tb *prefix.Table
+	slot, most := 1024, time.Duration(0)
+	chain := make([]uint64, 16)
+	for b.Loop() {
+		if slot == 1024 {
+			b.StopTimer()
+			tb, slot = prefix.NewTable(prefix.TableConfig{}), benchSlots
+			fill(tb, 40_000)
+			b.StartTimer()
+		}
+		for i := range chain {
+			chain[i] = rand.Uint64()
+		}
+		start := time.Now()
+		tb.Add(slot, chain)
+		most = max(most, time.Since(start))
+		slot++
+	}
+	b.ReportMetric(float64(most.Nanoseconds())/1e3, "max-us")
+}

@@ -30,11 +30,12 @@ func (t *Table) Observe(slot, predicted, cached int) {
 		t.doubtLocked(s)
 	case cached+1 < predicted: // the engine always computes the last token, so one block may be missing
 		s.doubts = 0
-		s.limit = max(s.limit-s.limit/10, min(s.share, leastLimit))
+		bound := min(s.limit, max(s.share, s.grant))
+		s.limit = max(bound-bound/10, min(bound, leastLimit))
 		t.evictLocked(s, s.limit)
 	default:
 		s.doubts = 0
-		s.limit = min(s.share, s.limit+s.limit/100+1)
+		s.limit = min(s.want, s.limit+s.limit/100+1)
 	}
 }
 

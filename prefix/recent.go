@@ -8,7 +8,7 @@ type recent struct {
 	table segments[entry]
 	pages []*[pageNodes]node
 	made  uint32 // nodes handed out so far
-	free  uint32 // list of given back nodes, by next
+	free  uint32 // list of nodes without a key
 	first uint32 // most recently used
 	last  uint32
 	n     int
@@ -129,7 +129,7 @@ func (q *recent) unlink(i uint32) {
 func (q *recent) insert(key uint64) uint32 {
 	i := q.free
 	if i != 0 {
-		q.free = q.node(i).next
+		q.reuse(i)
 	} else {
 		if q.made%pageNodes == 0 {
 			q.pages = append(q.pages, new([pageNodes]node))
@@ -173,37 +173,28 @@ func (q *recent) evict(out []evicted) []evicted {
 		i := q.last
 		q.unlink(i)
 		q.leave(i)
-		q.node(i).next = q.free
-		q.free = i
+		q.release(i)
 		q.n--
 	}
 	return out
 }
 
 // leave takes node i out of the table.
-func (q *recent) leave(i uint32) {
+func (q *recent) leave(i uint32) { q.table.remove(q.entryOf(i)) }
+
+// entryOf returns where the table has node i.
+func (q *recent) entryOf(i uint32) (*cells[entry], uint8) {
 	key := q.node(i).key
 	home := q.table.home(key)
 	for p := home; ; p = q.table.next(home, p) {
 		at := place(key)
 		for range segmentCells {
 			if p[at].node() == i {
-				q.table.remove(p, at)
-				return
+				return p, at
 			}
 			at++
 		}
 	}
-}
-
-// compact returns a copy without the room that evicted nodes left.
-func (q *recent) compact() recent {
-	var fresh recent
-	for i := q.last; i != 0; i = q.node(i).prev {
-		nd := q.node(i)
-		fresh.touch(nd.key, nd.stamp, nd.shard)
-	}
-	return fresh
 }
 
 func (q *recent) bytes() int64 {

@@ -45,6 +45,12 @@ func compareRecent(t *testing.T, steps int, keys uint64, evict int) {
 			}
 			continue
 		}
+		if rng.IntN(50) == 0 {
+			most := uint32(q.n) + rng.Uint32N(q.made-uint32(q.n)+1)
+			if q.shrink(most); q.made != most || len(q.pages) != int(most+pageNodes-1)/pageNodes {
+				t.Fatalf("step %d: %d nodes in %d pages, want %d", step, q.made, len(q.pages), most)
+			}
+		}
 		if added := q.touch(key, uint32(step), uint32(key)); added != (at < 0) {
 			t.Fatalf("step %d: added %v, want %v", step, added, at < 0)
 		}

@@ -26,8 +26,11 @@ type Table struct {
 	slots  []atomic.Pointer[slot]
 	planes []atomic.Pointer[plane]
 
-	mu   sync.Mutex // held to make a slot or change limits
-	live []*slot    // slots made, in order of making
+	mu   sync.Mutex   // held to make a slot or divide the memory; before that of a slot
+	made int          // slots made
+	live []*slot      // those of them that share the memory
+	next int          // in live, of which memory was taken last
+	free atomic.Int64 // blocks that are granted to nobody; changes under mu
 }
 
 // plane is the index of 64 slots, in shards. Up to 16 blocks of a chain, which
@@ -54,17 +57,24 @@ const shardBytes = 128
 
 // slot is what one replica is believed to hold.
 type slot struct {
-	mu     sync.Mutex
-	num    int
-	want   int // blocks the replica's cache has room for
-	share  int // blocks of the table's memory granted to it
-	limit  int // what is kept: at most share, less after contradictions
-	list   recent
-	stamp  uint32
-	strike uint32 // stamp at the first contradiction of a row
-	doubts int    // contradictions in a row
-	says   bool   // the engine says what it found cached
+	mu      sync.Mutex
+	num     int
+	want    int  // blocks the replica's cache has room for
+	limit   int  // blocks that it has shown to keep: at most want, less after contradictions
+	share   int  // blocks of the table's memory that it has a right to
+	grant   int  // blocks of the table's memory that it has
+	retired bool // it shares no memory until it is used again
+	list    recent
+	stamp   uint32
+	strike  uint32 // stamp at the first contradiction of a row
+	doubts  int    // contradictions in a row
+	says    bool   // the engine says what it found cached
 }
+
+const slotBytes = 256 // a slot without its list, and more
+
+// bound returns how many blocks are kept. mu is held.
+func (s *slot) bound() int { return min(s.limit, s.grant) }
 
 // Worst-case bytes per block held by one slot: its node, its entry in the
 // slot's table and a cell of the plane for itself alone. Of a table with n keys
@@ -151,15 +161,17 @@ func (t *Table) Add(slot int, blocks []uint64) {
 	if slot < 0 || slot >= len(t.slots) || len(blocks) == 0 {
 		return
 	}
-	s := t.slots[slot].Load()
-	if s == nil {
-		s = t.newSlot(slot)
-	}
+	s := t.slotOf(slot)
 	p := t.planes[slot/planeSlots].Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if lack := t.short(s, len(blocks)); lack > 0 {
+		s.mu.Unlock()
+		t.provide(s, lack)
+		s.mu.Lock()
+	}
 	s.stamp++
-	blocks = blocks[:min(len(blocks), s.limit)]
+	blocks = blocks[:min(len(blocks), s.bound())]
 	if len(blocks) == 0 { // there is no memory for this slot
 		return
 	}
@@ -178,7 +190,7 @@ func (t *Table) addLocked(p *plane, s *slot, blocks []uint64) {
 	}
 	s.list.table.fetch(keys)
 	if absent := s.list.absent(keys); absent > 0 {
-		if over := s.list.n + absent - s.limit; over > 0 {
+		if over := s.list.n + absent - s.bound(); over > 0 {
 			s.list.renew(keys, s.stamp) // they are not what makes room
 			t.evictSomeLocked(p, s, over)
 		}
@@ -240,7 +252,8 @@ func (t *Table) evictSomeLocked(p *plane, s *slot, n int) {
 	}
 }
 
-// Forget drops everything believed of the slot and its contradictions.
+// Forget drops everything believed of the slot and its contradictions. Its part
+// of the memory is for the others until it is used again.
 func (t *Table) Forget(slot int) {
 	if slot < 0 || slot >= len(t.slots) {
 		return
@@ -250,22 +263,14 @@ func (t *Table) Forget(slot int) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.trimLocked(s, 0)
+	t.evictLocked(s, 0)
 	s.doubts, s.says = 0, false
-	s.limit = s.share
+	s.limit = s.want
+	s.mu.Unlock()
+	t.retire(s)
 }
 
-// evictLocked evicts until at most n blocks remain.
+// evictLocked evicts until at most n blocks remain. s.mu is held.
 func (t *Table) evictLocked(s *slot, n int) {
 	t.evictSomeLocked(t.planes[s.num/planeSlots].Load(), s, s.list.n-n)
-}
-
-// trimLocked is evictLocked, and frees the memory of what was evicted, now or
-// before.
-func (t *Table) trimLocked(s *slot, n int) {
-	t.evictLocked(s, n)
-	if int(s.list.made) > n { // it has held more at some time
-		s.list = s.list.compact()
-	}
 }

@@ -217,8 +217,8 @@ func TestMemoryBound(t *testing.T) {
 	held := 0
 	for slot := range 64 {
 		held += tb.Len(slot)
-		if got, want := tb.Len(slot), tb.Len(0); got != want {
-			t.Errorf("slot %d may hold %d blocks, slot 0 %d: want equal shares", slot, got, want)
+		if got, want := tb.Len(slot), tb.Len(0); got < want-64 || got > want+64 { // what 64 shares leave over
+			t.Errorf("slot %d holds %d blocks, slot 0 %d: want equal shares", slot, got, want)
 		}
 	}
 	t.Logf("%d blocks in %d bytes, %d each", held, tb.Bytes(), tb.Bytes()/int64(held))
@@ -259,7 +259,7 @@ func TestMemoryIsSharedByWant(t *testing.T) {
 	for slot := range 3 {
 		tb.Add(slot, prefixtest.Chain(uint64(slot), 20_000))
 	}
-	if a, b, c := tb.Len(0), tb.Len(1), tb.Len(2); a != 100 || b != c || b < 1000 {
+	if a, b, c := tb.Len(0), tb.Len(1), tb.Len(2); a != 100 || b-c < -1 || b-c > 1 || b < 1000 {
 		t.Errorf("slots hold %d, %d, %d blocks; want 100 and the rest in equal parts", a, b, c)
 	}
 }

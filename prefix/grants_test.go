@@ -1,0 +1,164 @@
+package prefix
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+)
+
+// chain returns blocks that no other call returns.
+func chain(rnd *rand.Rand, n int) []uint64 {
+	blocks := make([]uint64, n)
+	for i := range blocks {
+		blocks[i] = rnd.Uint64()
+	}
+	return blocks
+}
+
+// checkGrants fails unless all memory is granted or free, and each slot keeps
+// to its part.
+func checkGrants(t *testing.T, tb *Table) {
+	t.Helper()
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	sum := tb.free.Load()
+	for _, s := range tb.live {
+		s.mu.Lock()
+		if s.list.n > s.bound() || int(s.list.made) > s.grant || s.grant > s.want || s.retired {
+			t.Fatalf("slot %d holds %d of %d blocks in %d nodes, grant %d, retired %t", s.num, s.list.n, s.bound(), s.list.made, s.grant, s.retired)
+		}
+		sum += int64(s.grant)
+		s.mu.Unlock()
+	}
+	if budget := int64(tb.budgetLocked()); sum != budget {
+		t.Fatalf("%d blocks are granted or free, want %d", sum, budget)
+	}
+}
+
+// TestGrants: whatever is done, the parts of the memory make up the whole.
+func TestGrants(t *testing.T) {
+	for _, size := range []int64{1 << 20, 2 << 20, 16 << 20} {
+		rnd := rand.New(rand.NewPCG(7, uint64(size)))
+		tb := NewTable(TableConfig{MaxBytes: size, Blocks: 3000, Slots: 130})
+		for range 3000 {
+			slot := rnd.IntN(130)
+			switch rnd.IntN(8) {
+			case 0:
+				tb.Forget(slot)
+			case 1:
+				tb.SetBlocks(slot, 1+rnd.IntN(6000))
+			case 2:
+				tb.Observe(slot, 10, rnd.IntN(11))
+			default:
+				c := chain(rnd, 1+rnd.IntN(400))
+				tb.Add(slot, c)
+			}
+			checkGrants(t, tb)
+			if got := tb.Bytes(); got > size {
+				t.Fatalf("the table takes %d bytes of %d", got, size)
+			}
+		}
+	}
+}
+
+func TestGrantsConcurrently(t *testing.T) {
+	tb := NewTable(TableConfig{MaxBytes: 1 << 20, Blocks: 3000, Slots: 70})
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			rnd := rand.New(rand.NewPCG(8, uint64(g)))
+			for range 500 {
+				switch slot := rnd.IntN(70); rnd.IntN(8) {
+				case 0:
+					tb.Forget(slot)
+				case 1:
+					tb.SetBlocks(slot, 1+rnd.IntN(6000))
+				default:
+					tb.Add(slot, chain(rnd, 1+rnd.IntN(400)))
+				}
+			}
+		})
+	}
+	all.Wait()
+	checkGrants(t, tb)
+}
+
+// full returns a table that slots, which want more than there is, have filled.
+func full(slots int) (*Table, *rand.Rand) {
+	rnd := rand.New(rand.NewPCG(9, 9))
+	tb := NewTable(TableConfig{MaxBytes: 16 << 20})
+	for range 2 {
+		for slot := range slots {
+			for range 30_000 / 500 {
+				tb.Add(slot, chain(rnd, 500))
+			}
+		}
+	}
+	return tb, rnd
+}
+
+func held(tb *Table, slots int) (n int) {
+	for slot := range slots {
+		n += tb.Len(slot)
+	}
+	return n
+}
+
+// TestSlotThatJoins: it takes from the others what it needs, not what its share
+// is, and has its share in the end.
+func TestSlotThatJoins(t *testing.T) {
+	const slots = 20
+	tb, rnd := full(slots)
+	before := held(tb, slots)
+	tb.Add(slots, chain(rnd, 100))
+	own := (pageNodes*nodeBytes+segmentCells*entryBytes+listBytes+slotBytes)/pairBytes + 1
+	if lost := before - held(tb, slots); lost > own+100 {
+		t.Errorf("the others lost %d blocks for 100 of a new slot and %d for its own memory", lost, own)
+	}
+	for range 100 {
+		tb.Add(slots, chain(rnd, 500))
+	}
+	if got, want := tb.Len(slots), held(tb, slots)/slots; got < want-slots || got > want+slots {
+		t.Errorf("the new slot holds %d blocks, the others %d", got, want)
+	}
+	checkGrants(t, tb)
+}
+
+// TestSlotsThatLeave: their part of the memory is for those that stay.
+func TestSlotsThatLeave(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(10, 10))
+	tb := NewTable(TableConfig{MaxBytes: 16 << 20, Blocks: 20_000})
+	for slot := range 500 {
+		tb.Add(slot, chain(rnd, 200))
+	}
+	for slot := 2; slot < 500; slot++ {
+		tb.Forget(slot)
+	}
+	for slot := range 2 {
+		tb.Add(slot, chain(rnd, 20_000))
+		if got := tb.Len(slot); got != 20_000 {
+			t.Errorf("slot %d holds %d blocks, want all that it wants", slot, got)
+		}
+	}
+	tb.Forget(0)
+	c := chain(rnd, 30)
+	tb.Add(400, c) // it is used again
+	n := make([]int, 500)
+	if tb.Overlap(n, c); n[400] != 30 || tb.Len(400) != 30 {
+		t.Errorf("a slot that is used again holds %d blocks, and %d are found; want 30", tb.Len(400), n[400])
+	}
+	checkGrants(t, tb)
+}
+
+// TestIdleSlotsLendTheirShare: what others do not use is held until they do.
+func TestIdleSlotsLendTheirShare(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(11, 11))
+	tb := NewTable(TableConfig{MaxBytes: 16 << 20, Blocks: 100_000})
+	tb.Add(1, chain(rnd, 10))
+	tb.Add(0, chain(rnd, 100_000))
+	lent := tb.Len(0)
+	tb.Add(1, chain(rnd, 100_000))
+	if a, b := tb.Len(0), tb.Len(1); lent < 3*a/2 || b < a-2 || b > a+2 {
+		t.Errorf("slot 0 held %d blocks, then %d with %d in slot 1; want nearly all, then half each", lent, a, b)
+	}
+}
