@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -35,22 +36,35 @@ func redisOptions(at string) (redis.UniversalOptions, error) {
 		Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}, nil
 }
 
-func dial(at string) (redis.UniversalClient, error) {
+// dial returns a client, and the addresses it speaks to, for errors.
+func dial(at string) (client redis.UniversalClient, addrs string, err error) {
 	o, err := redisOptions(at)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return redisquota.Client(o), nil
+	for _, addr := range o.Addrs {
+		if strings.Contains(addr, "@") { // it would be printed
+			return nil, "", errors.New("-redis: a user and password are only taken in a URL of the form rediss://user:password@host:port/db")
+		}
+	}
+	return redisquota.Client(o), strings.Join(o.Addrs, ","), nil
 }
 
 // compare asks the store for the charges of every tenant in the report, and of
 // those it knows that have no records.
 func (r *result) compare(ctx context.Context, at, prefix string) error {
-	client, err := dial(at)
+	client, addrs, err := dial(at)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
+	if err := r.charges(ctx, client, prefix); err != nil {
+		return fmt.Errorf("-redis %s: %w", addrs, err)
+	}
+	return nil
+}
+
+func (r *result) charges(ctx context.Context, client redis.UniversalClient, prefix string) error {
 	// The policy concerns reservations, and none is made here.
 	store, err := redisquota.New(client, redisquota.Config{Policy: redisquota.Closed, Prefix: prefix, Timeout: 5 * time.Second})
 	if err != nil {

@@ -37,10 +37,13 @@ type options struct {
 
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	o, err := parse(args, errOut)
-	if err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(errOut, "usagereport:", err)
-		}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errUsage):
+		return 2
+	case err != nil:
+		fmt.Fprintln(errOut, "usagereport:", err)
 		return 2
 	}
 	rep, err := sum(ctx, o)
@@ -64,30 +67,41 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return 0
 }
 
+// errUsage says that the arguments are wrong, and that this is printed already.
+var errUsage = errors.New("wrong usage")
+
+const about = `Usage of usagereport: usagereport [flags] FILE...   (- is the standard input)
+Sums the usage records of a gateway by tenant and model, and holds them against the quota store.
+`
+
 func parse(args []string, errOut io.Writer) (o options, err error) {
 	fs := flag.NewFlagSet("usagereport", flag.ContinueOnError)
 	fs.SetOutput(errOut)
 	fs.Usage = func() {
-		fmt.Fprintln(errOut, "usage: usagereport [flags] file...   (- is the standard input)")
+		fmt.Fprint(errOut, about)
 		fs.PrintDefaults()
 	}
 	fs.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	fs.StringVar(&o.redis, "redis", "", "compare with the charges kept at this `address`; several, with commas, for a cluster; or a rediss:// URL")
 	fs.StringVar(&o.prefix, "prefix", "", "prefix of the quota store's keys, if it is not the default")
 	fs.StringVar(&o.stream, "stream", "", "read the records of this stream at -redis too: its `key`")
-	from := fs.String("from", "", "leave out what arrived before this `time`, as 2026-11-01 or RFC 3339")
+	from := fs.String("from", "", "leave out what arrived before this `time`, as 2026-11-01 or 2026-11-01T09:30:00Z")
 	to := fs.String("to", "", "leave out what arrived at this `time` or later")
-	if err := fs.Parse(args); err != nil {
-		return o, flag.ErrHelp // already printed
-	}
-	if o.in.from, err = parseTime(*from); err != nil {
-		return o, fmt.Errorf("-from: %w", err)
-	}
-	if o.in.to, err = parseTime(*to); err != nil {
-		return o, fmt.Errorf("-to: %w", err)
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return o, err
+	} else if err != nil {
+		return o, errUsage
 	}
 	if o.files = fs.Args(); len(o.files) == 0 && o.stream == "" {
-		return o, errors.New("want the files to read")
+		fmt.Fprintln(errOut, "usagereport: want the files to read")
+		fs.Usage()
+		return o, errUsage
+	}
+	if o.in.from, err = parseTime("-from", *from); err != nil {
+		return o, err
+	}
+	if o.in.to, err = parseTime("-to", *to); err != nil {
+		return o, err
 	}
 	if o.stream != "" && o.redis == "" {
 		return o, errors.New("-stream: want -redis too")
@@ -98,12 +112,15 @@ func parse(args []string, errOut io.Writer) (o options, err error) {
 	return o, nil
 }
 
-func parseTime(s string) (time.Time, error) {
+// parseTime reads the date or time of a flag; the empty string is the zero Time.
+func parseTime(name, s string) (t time.Time, err error) {
 	if s == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.DateOnly, s); err == nil {
 		return t, nil
 	}
-	return time.Parse(time.RFC3339, s)
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err = time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return t, fmt.Errorf("%s is %q, want a time as 2026-11-01 or 2026-11-01T09:30:00Z", name, s)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,11 +100,11 @@ func TestWrongArguments(t *testing.T) {
 		want string
 		code int
 	}{
-		{nil, "want the files", 2},
+		{nil, "usagereport: want the files to read\nUsage of usagereport: usagereport [flags] FILE...", 2},
 		{[]string{"-stream", "s"}, "want -redis", 2},
 		{[]string{"-nonsense"}, "not defined", 2},
-		{[]string{"-from", "yesterday", "x"}, "-from", 2},
-		{[]string{"-to", "2026-13-01", "x"}, "-to", 2},
+		{[]string{"-from", "yesterday", "x"}, `usagereport: -from is "yesterday", want a time as 2026-11-01 or 2026-11-01T09:30:00Z` + "\n", 2},
+		{[]string{"-to", "2026-13-01", "x"}, `usagereport: -to is "2026-13-01", want a time as 2026-11-01 or 2026-11-01T09:30:00Z` + "\n", 2},
 		{[]string{"-redis", "x", "-from", "2026-01-01", "x"}, "cannot be used", 2},
 		{[]string{filepath.Join(t.TempDir(), "none")}, "no such file", 1},
 	}
@@ -113,8 +114,37 @@ func TestWrongArguments(t *testing.T) {
 		}
 	}
 	name := write(t, sample()...)
-	if _, errOut, code := report(t, "-redis", "rediss://user:SECRET@[::1", name); code != 1 || strings.Contains(errOut, "SECRET") {
-		t.Errorf("a bad URL: code %d, %q, want 1 and no password", code, errOut)
+	for _, at := range []string{"rediss://user:SECRET@[::1", "user:SECRET@127.0.0.1:1"} {
+		if _, errOut, code := report(t, "-redis", at, name); code != 1 || strings.Contains(errOut, "SECRET") || !strings.Contains(errOut, "form rediss://") {
+			t.Errorf("-redis %s: code %d, %q, want 1, the form and no password", at, code, errOut)
+		}
+	}
+}
+
+// Which Redis does not answer is said, without the password.
+func TestNamesTheRedis(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil { // nobody listens there
+		t.Fatal(err)
+	}
+	name := write(t, sample()...)
+	for _, args := range [][]string{{"-redis", addr, name}, {"-redis", "redis://user:SECRET@" + addr, name}, {"-redis", addr, "-stream", "s"}} {
+		_, errOut, code := report(t, args...)
+		if code != 1 || !strings.HasPrefix(errOut, "usagereport: -redis "+addr+": ") || strings.Contains(errOut, "SECRET") {
+			t.Errorf("%q: code %d, %q, want 1 and %s in it", args, code, errOut, addr)
+		}
+	}
+}
+
+// -h says what the program is for and is no mistake.
+func TestHelp(t *testing.T) {
+	out, errOut, code := report(t, "-h")
+	if code != 0 || out != "" || !strings.HasPrefix(errOut, about) {
+		t.Errorf("-h: code %d, %q, %q", code, out, errOut)
 	}
 }
 

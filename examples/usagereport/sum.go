@@ -102,14 +102,14 @@ func sum(ctx context.Context, o options) (*result, error) {
 		s.rep.Torn += scanned.Torn
 	}
 	if o.stream != "" {
-		client, err := dial(o.redis)
+		client, addrs, err := dial(o.redis)
 		if err != nil {
 			return nil, err
 		}
 		defer client.Close()
 		scanned, err := usage.ScanStream(ctx, client, o.stream, s.add)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("-redis %s: %w", addrs, err)
 		}
 		s.rep.Copies, s.rep.Bad = scanned.Copies, scanned.Bad
 	}
