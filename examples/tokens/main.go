@@ -28,8 +28,8 @@ import (
 func main() {
 	err := run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp): // the flags are printed already
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
 		os.Exit(2)
 	default:
 		fmt.Fprintln(os.Stderr, "tokens:", err)
@@ -47,18 +47,36 @@ type settings struct {
 	now     time.Time
 }
 
+// errUsage says that the flags are wrong, and that this is printed already.
+var errUsage = errors.New("wrong usage")
+
+const about = `Usage of tokens: tokens [flags] < in.jsonl > out.jsonl
+Shows what a model folder makes of texts and conversations. The standard input is JSON lines, such as
+
+  {"id": 1, "text": "The soup is ready."}
+  {"id": 1, "messages": [{"role": "user", "content": "Is the soup ready?"}]}    with -chat
+
+Each becomes a line with "ids", with -chat "text", with -count "n", or with "error".
+`
+
 func parse(args []string, usage io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("tokens", flag.ContinueOnError)
 	flags.SetOutput(usage)
+	flags.Usage = func() {
+		fmt.Fprint(usage, about)
+		flags.PrintDefaults()
+	}
 	flags.StringVar(&s.model, "model", "", "folder with tokenizer.json; if empty, the demo tokenizer")
 	flags.BoolVar(&s.special, "special", false, "add the tokens of the file's post-processor")
 	flags.BoolVar(&s.prompt, "prompt", false, "add the tokens that a completions endpoint adds")
 	flags.BoolVar(&s.chat, "chat", false, "render conversations")
 	flags.BoolVar(&s.count, "count", false, "print the number of tokens only")
-	now := flags.String("now", "", "clock of the chat template, as 2026-01-15T09:30:00Z; if empty, the real one")
-	if err := flags.Parse(args); err != nil {
-		return s, flag.ErrHelp // what is wrong is printed already
+	now := flags.String("now", "", "clock of the chat template, as 2026-01-15 or 2026-01-15T09:30:00Z; if empty, the real one")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return s, err
+	} else if err != nil {
+		return s, errUsage
 	}
 	if flags.NArg() > 0 {
 		return s, fmt.Errorf("unexpected argument %q; lines are read from standard input", flags.Arg(0))
@@ -66,14 +84,22 @@ func parse(args []string, usage io.Writer) (settings, error) {
 	if s.special && s.prompt || s.chat && (s.special || s.prompt) {
 		return s, errors.New("-special, -prompt and -chat exclude each other")
 	}
-	if *now != "" {
-		t, err := time.Parse(time.RFC3339, *now)
-		if err != nil {
-			return s, fmt.Errorf("-now: %w", err)
-		}
-		s.now = t
+	var err error
+	s.now, err = parseTime(*now)
+	return s, err
+}
+
+// parseTime reads a date or a time; the empty string is the zero Time.
+func parseTime(s string) (t time.Time, err error) {
+	if s == "" {
+		return t, nil
 	}
-	return s, nil
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err = time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return t, fmt.Errorf("-now is %q, want a time as 2026-01-15 or 2026-01-15T09:30:00Z", s)
 }
 
 func (s *settings) load() (*tokenize.Model, error) {

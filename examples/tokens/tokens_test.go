@@ -53,6 +53,7 @@ func TestRun(t *testing.T) {
 		{"pair of surrogates", `{"id": 1, "text": "a\ud83d\ude00"}`, `{"id":1,"ids":[0]}` + "\n", nil},
 		{"escaped backslash", `{"id": 1, "text": "\\ud800"}`, `{"id":1,"ids":[]}` + "\n", nil},
 		{"chat", `{"id": 1, "messages": [{"role": "user", "content": "b<"}]}`, `{"id":1,"text":"<s>b< 2026ab"}` + "\n", []string{"-chat", "-now", "2026-01-15T09:30:00Z"}},
+		{"chat on a date", `{"id": 1, "messages": [{"role": "user", "content": "b"}]}`, `{"id":1,"text":"<s>b 2025ab"}` + "\n", []string{"-chat", "-now", "2025-06-01"}},
 		{"chat without generation", `{"id": 1, "messages": [{"role": "user", "content": "b"}], "add_generation_prompt": false}`,
 			`{"id":1,"text":"<s>b 2026"}` + "\n", []string{"-chat", "-now", "2026-01-15T09:30:00Z"}},
 		{"chat count", `{"id": 1, "messages": [{"role": "user", "content": "b"}]}`, `{"id":1,"n":4}` + "\n", []string{"-chat", "-count"}},
@@ -76,7 +77,6 @@ func TestRunFails(t *testing.T) {
 		{"not json", "{", []string{"-model", dir}},
 		{"no text", `{"id": 1}`, []string{"-model", dir}},
 		{"no model", "", []string{"-model", filepath.Join(dir, "absent")}},
-		{"bad clock", "", []string{"-now", "noon"}},
 		{"contradiction", "", []string{"-chat", "-special"}},
 	}
 	for _, tt := range tests {
@@ -85,6 +85,16 @@ func TestRunFails(t *testing.T) {
 				t.Error("run succeeded, want an error")
 			}
 		})
+	}
+}
+
+func TestBadClock(t *testing.T) {
+	for _, now := range []string{"noon", "2026-13-01", "2026-01-15T09:30"} {
+		err := run([]string{"-now", now}, strings.NewReader(""), &strings.Builder{}, os.Stderr)
+		want := `-now is "` + now + `", want a time as 2026-01-15 or 2026-01-15T09:30:00Z`
+		if err == nil || err.Error() != want {
+			t.Errorf("-now %s: %v, want %s", now, err, want)
+		}
 	}
 }
 
