@@ -129,7 +129,7 @@ func TestServers(t *testing.T) {
 
 // TestHelp: -h prints the flags and no error.
 func TestHelp(t *testing.T) {
-	for _, name := range []string{"gateway", "tokens"} {
+	for _, name := range []string{"gateway"} {
 		out, err := exec.Command(build(t, name), "-h").CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -28,7 +29,14 @@ func (s spotTax) Score(cost []float64, req *router.Request, replicas []*registry
 	}
 }
 
+const about = `Usage of customscorer: customscorer
+Shows what a scoring rule of one's own adds to the cost of each replica, and which is picked.
+`
+
 func main() {
+	flags := flag.NewFlagSet("customscorer", flag.ExitOnError)
+	flags.Usage = func() { fmt.Fprint(flags.Output(), about) }
+	_ = flags.Parse(os.Args[1:]) // it exits
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "customscorer:", err)
 		os.Exit(1)

@@ -27,9 +27,18 @@ import (
 	"github.com/expediterhq/expediter/sse"
 )
 
+const about = `Usage of embed: embed [flags]
+Serves a team's own page and login, with the pipeline under /v1/ in front of one simulated replica.
+`
+
 func main() {
-	addr := flag.String("addr", "127.0.0.1:8081", "address to listen on")
-	flag.Parse()
+	flags := flag.NewFlagSet("embed", flag.ExitOnError)
+	addr := flags.String("addr", "127.0.0.1:8081", "address to listen on")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), about)
+		flags.PrintDefaults()
+	}
+	_ = flags.Parse(os.Args[1:]) // it exits
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, *addr); err != nil {
