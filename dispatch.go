@@ -88,7 +88,7 @@ func (q *request) pick() (bool, error) {
 	q.replica, q.lease = d.Replica, d.Lease
 	q.claimed = q.size.all(q.size.expected)
 	q.rec.Replica, q.rec.Generation, q.rec.Predicted = d.Replica.Name(), d.Replica.Generation(), d.Cached
-	p.Prefix.Add(d.Replica.Slot(), q.blocks)
+	p.slots.add(p.Prefix, d.Replica, q.rec.Generation, q.blocks)
 	return true, nil
 }
 

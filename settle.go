@@ -100,17 +100,10 @@ func (q *request) learn() {
 		cached = q.usage.cached / size
 	}
 	// An answer that was cut off ended before the engine could say it.
-	if o, ok := q.pool.Prefix.(cacheObserver); ok && (q.usage.detailed || q.rec.Status == StatusOK) {
-		o.Observe(q.replica.Slot(), q.rec.Predicted/size, cached)
+	if q.usage.detailed || q.rec.Status == StatusOK {
+		q.pool.slots.observe(q.pool.Prefix, q.replica, q.rec.Generation, q.rec.Predicted/size, cached)
 	}
 	q.pool.slots.fit(q.pool.Prefix, q.replica, size)
-}
-
-// cacheObserver is a PrefixMap that learns from what the engine reports: of
-// the blocks that a slot was believed to hold, it held so many; -1 if it did
-// not say.
-type cacheObserver interface {
-	Observe(slot, predicted, cached int)
 }
 
 // fail answers a request that did not succeed, as far as it can still be

@@ -47,6 +47,45 @@ func (s *slots) forgetChanged(m PrefixMap, pool *registry.Pool) {
 	s.held = held
 }
 
+// add tells m that r, in its life of that generation, gets blocks, unless its
+// slot is another's by now.
+func (s *slots) add(m PrefixMap, r *registry.Replica, generation uint64, blocks []uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holdsLocked(r, generation) {
+		m.Add(r.Slot(), blocks)
+	}
+}
+
+// holdsLocked reports whether what m holds under r's slot is of r, in its life
+// of that generation. Requests outlive the membership of their replica, whose
+// slot goes to the next that joins.
+func (s *slots) holdsLocked(r *registry.Replica, generation uint64) bool {
+	who := s.held[r.Slot()]
+	return who.replica == r && who.generation == generation
+}
+
+// cacheObserver is a PrefixMap that learns from what the engine reports: of
+// the blocks that a slot was believed to hold, it held so many; -1 if it did
+// not say.
+type cacheObserver interface {
+	Observe(slot, predicted, cached int)
+}
+
+// observe tells m what r, in its life of that generation, was found to hold,
+// unless its slot is another's by now.
+func (s *slots) observe(m PrefixMap, r *registry.Replica, generation uint64, predicted, cached int) {
+	o, ok := m.(cacheObserver)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.holdsLocked(r, generation) {
+		o.Observe(r.Slot(), predicted, cached)
+	}
+}
+
 // sizedMap is a PrefixMap that can be told how many blocks a replica holds.
 type sizedMap interface{ SetBlocks(slot, n int) }
 
