@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"net/netip"
 	"net/url"
@@ -21,7 +22,7 @@ func parseAddress(raw string) (target *url.URL, wrong string) {
 	case err != nil:
 		return nil, "expected http://host:port, got " + unreadable(err)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, "expected scheme http or https"
+		return nil, "expected scheme http or https, got " + cmp.Or(u.Scheme, "none")
 	case u.User != nil:
 		return nil, "expected no credentials in it"
 	case u.Hostname() == "" || u.Opaque != "":

@@ -42,7 +42,7 @@ func ExampleParsePools() {
 	fmt.Println(err)
 	// Output:
 	// registry: pool "a": headroom: expected a share from 0 to below 1, or -1 for none, got 1.5
-	// registry: pool "a": replica "x": url: expected scheme http or https
+	// registry: pool "a": replica "x": url: expected scheme http or https, got ftp
 }
 
 func ExampleDNS() {

@@ -38,7 +38,7 @@ func TestReplicaConfigIsChecked(t *testing.T) {
 		{registry.ReplicaConfig{Name: "a", URL: "http://gpu-1:65535/v10"}, ""},
 		{registry.ReplicaConfig{Name: "a", URL: "http://"}, "expected a host"},
 		{registry.ReplicaConfig{Name: "a", URL: "file:///etc/passwd"}, "scheme http or https"},
-		{registry.ReplicaConfig{Name: "a", URL: "gopher://10.0.0.1:70"}, "scheme http or https"},
+		{registry.ReplicaConfig{Name: "a", URL: "gopher://10.0.0.1:70"}, "scheme http or https, got gopher"},
 		{registry.ReplicaConfig{Name: "a", URL: "http://user:secret@10.0.0.1"}, "no credentials"},
 		{registry.ReplicaConfig{Name: "a", URL: "http://:8000"}, "expected a host"},
 		{registry.ReplicaConfig{Name: "a", URL: "http:10.0.0.1"}, "expected a host"},
