@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"reflect"
 	"regexp"
 )
@@ -10,6 +11,7 @@ type blank struct {
 	path   string
 	says   string // "0" or "empty"
 	number bool
+	value  reflect.Value // which holds what stands for it, once the defaults are set
 }
 
 // blank keeps v, which was read from n, if it is one.
@@ -17,7 +19,7 @@ func (d *decoder) blank(path string, n *node, v reflect.Value) {
 	if d.unread[path] || v.Kind() == reflect.Bool || !v.IsZero() && (v.Kind() != reflect.Slice || v.Len() > 0) {
 		return
 	}
-	b := blank{path, "empty", v.CanInt() || v.CanFloat()}
+	b := blank{path, "empty", v.CanInt() || v.CanFloat(), v}
 	if b.number && n.kind == scalar {
 		b.says = "0"
 	}
@@ -25,8 +27,8 @@ func (d *decoder) blank(path string, n *node, v reflect.Value) {
 }
 
 // meanings tells what stands for a value that is 0 or empty, by its path
-// without indices. A number that is not listed stands for its default, and
-// nothing is told of other fields.
+// without indices. A number that is not listed stands for its default, if it
+// has one, and nothing is told of other fields.
 var meanings = map[string]string{
 	"admin":                        "that /metrics is on the public address",
 	"tls.client_ca":                "that clients need no certificate",
@@ -61,8 +63,8 @@ var indices = regexp.MustCompile(`\[\d+\]`)
 func noteBlanks(blanks []blank, notes *mistakes) {
 	for _, b := range blanks {
 		meaning, listed := meanings[indices.ReplaceAllString(b.path, "[]")]
-		if !listed && b.number {
-			meaning = "the default"
+		if !listed && b.number && !b.value.IsZero() {
+			meaning = fmt.Sprint(b.value.Interface())
 		}
 		if meaning != "" {
 			notes.add(b.path, "is %s, which means %s", b.says, meaning)

@@ -13,9 +13,6 @@ import (
 // shortestScrape bounds how often replicas are asked for their metrics.
 const shortestScrape = 50 * time.Millisecond
 
-// defaultBodies is what limits.bodies is if it is not set, in bytes.
-const defaultBodies = 1 << 30
-
 // checkAddresses finds addresses that no port can be opened on.
 func checkAddresses(c *config, m *mistakes) {
 	listen := cmp.Or(c.Listen, defaultListen)
@@ -63,20 +60,21 @@ func split(addr string) (host string, port int) {
 // those that it takes.
 func checkBounds(c *config, m *mistakes) {
 	if c.Grace < 0 {
-		m.add("grace", "must not be negative")
+		m.add("grace", "must not be negative, got %v", c.Grace)
 	}
-	if c.Scrape != 0 && c.Scrape < shortestScrape {
+	if c.Scrape < shortestScrape {
 		m.add("scrape", "expected at least %v, got %v", shortestScrape, c.Scrape)
 	}
-	if c.Limits.Bodies == 0 && c.Limits.Body > defaultBodies {
-		m.add("limits.bodies", "must be at least limits.body; without it, it is %d", int64(defaultBodies))
+	if l := &c.Limits; 0 <= l.Bodies && l.Bodies < l.Body {
+		m.add("limits.bodies", "expected at least limits.body, which is %d; is %d, so that no body of that size would ever fit", l.Body, l.Bodies)
+		l.Bodies = l.Body // said once
 	}
 }
 
 // checkUsage finds a usage file that cannot be opened.
 func checkUsage(c *usageConfig, m *mistakes) {
 	if c.MaxSize < 0 {
-		m.add("usage.max_size", "must not be negative")
+		m.add("usage.max_size", "must not be negative, got %d", c.MaxSize)
 	}
 	if c.File == "" {
 		return

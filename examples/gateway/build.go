@@ -32,6 +32,7 @@ type parts struct {
 // build makes the parts of c and adds every mistake in it to m. A part with a
 // mistake is made as well as it can be, so that the others are still judged.
 func build(c *config, m *mistakes) parts {
+	checkBounds(c, m)
 	p := parts{config: expediter.Config{
 		Limits: expediter.Limits{
 			Body: c.Limits.Body, Bodies: c.Limits.Bodies, Choices: c.Limits.Choices, Prompts: c.Limits.Prompts,
@@ -53,7 +54,6 @@ func build(c *config, m *mistakes) parts {
 	}
 	p.addTenants(c, m)
 	checkAddresses(c, m)
-	checkBounds(c, m)
 	checkUsage(&c.Usage, m)
 	checkTLS(c, m)
 	checkRedis(&c.Redis, c.Usage.Stream, m)

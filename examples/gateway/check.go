@@ -12,6 +12,7 @@ import (
 func check(c *config, file *mistakes, now time.Time, out io.Writer) error {
 	notes, warnings, faults := file.remarks(), file.remarks(), file.remarks()
 	noteBlanks(file.blanks, notes)
+	noteEstimates(c, notes)
 	checkDates(c, now, faults)
 	if !checkKeys(c, now, warnings) {
 		faults.add("tenants", "expected a key that can be used; each has expired or is of a disabled tenant. gateway keygen makes one")
@@ -26,6 +27,16 @@ func check(c *config, file *mistakes, now time.Time, out io.Writer) error {
 	}
 	_, err := fmt.Fprintf(out, "%s: %s, %s, %s: good\n", file.file, plural(len(c.Pools), "pool"), plural(len(c.Models), "model"), plural(len(c.Tenants), "tenant"))
 	return err
+}
+
+// noteEstimates adds the pools whose max_model_len holds for less than it seems
+// to.
+func noteEstimates(c *config, notes *mistakes) {
+	for i, p := range c.Pools {
+		if p.MaxModelLen > 0 && p.Tokenizer == "" {
+			notes.add(fmt.Sprintf("pools[%d].max_model_len", i), "bounds what clients ask for but not their prompts, whose length is an estimate without tokenizer: the engine checks them")
+		}
+	}
 }
 
 func plural(n int, noun string) string {

@@ -57,14 +57,16 @@ func TestCheckNotesBlanks(t *testing.T) {
 				"11: note: tenants[0].concurrency: is empty, which means no limit\n"},
 		{"pool's limits", "    served", "    max_tokens: 0\n    max_wait: 0s\n    slo: {ttft: 0s}\n    networks: []\n    served",
 			"4: note: pools[0].max_tokens: is 0, which means no limit but max_model_len\n" +
-				"5: note: pools[0].max_wait: is 0, which means the default\n" +
+				"5: note: pools[0].max_wait: is 0, which means 30s\n" +
 				"6: note: pools[0].slo.ttft: is 0, which means no objective\n" +
 				"7: note: pools[0].networks: is empty, which means every address that replicas may have\n"},
+		{"an estimate", "    served", "    max_model_len: 4096\n    served",
+			"4: note: pools[0].max_model_len: bounds what clients ask for but not their prompts, whose length is an estimate without tokenizer: the engine checks them\n"},
 		{"the gateway's limits", "pools:", "limits: {body: 0, choices: 0}\nretry: {ratio: 0.0}\ngrace: 0s\npools:",
-			"2: note: limits.body: is 0, which means the default\n" +
-				"2: note: limits.choices: is 0, which means the default\n" +
-				"3: note: retry.ratio: is 0, which means the default\n" +
-				"4: note: grace: is 0, which means the default\n"},
+			"2: note: limits.body: is 0, which means 8388608\n" +
+				"2: note: limits.choices: is 0, which means 16\n" +
+				"3: note: retry.ratio: is 0, which means 0.1\n" +
+				"4: note: grace: is 0, which means 30s\n"},
 		{"who may", "    keys: [" + digest + "]", "    models: []\n    price: {input: 0}\n    keys: [{digest: " + digest + ", expires: }]",
 			"9: note: tenants[0].models: is empty, which means all models\n" +
 				"10: note: tenants[0].price.input: is 0, which means 1\n" +

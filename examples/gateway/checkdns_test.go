@@ -55,7 +55,7 @@ func TestDNSMistakes(t *testing.T) {
 		}
 	}
 	file := strings.Replace(sound, replicas, "dns: {host: vllm.invalid, port: 8000, interval: 0s}", 1)
-	const note = "f:5: note: pools[0].dns.interval: is 0, which means the default\n"
+	const note = "f:5: note: pools[0].dns.interval: is 0, which means 5s\n"
 	if out, fault := checked(t, file); out != note+good || fault != "" {
 		t.Errorf("-check prints\n%s%s", out, fault)
 	}

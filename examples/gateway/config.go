@@ -1,7 +1,7 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"os"
 	"reflect"
 	"time"
@@ -170,8 +170,9 @@ type retryConfig struct {
 	Kills    int     `yaml:"kills"`
 }
 
-// readConfig reads and decodes a file. What is wrong with single values is
-// in the mistakes; the error is for a file that cannot be read at all.
+// readConfig reads and decodes a file, and fills in the defaults. What is wrong
+// with single values is in the mistakes; the error is for a file that cannot be
+// read at all.
 func readConfig(path string) (*config, *mistakes, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -180,10 +181,16 @@ func readConfig(path string) (*config, *mistakes, error) {
 	m := newMistakes(path)
 	root, err := parseYAML(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		var at *lineError
+		if errors.As(err, &at) {
+			m.list = append(m.list, mistake{line: at.line, want: at.text})
+			err = m.err()
+		}
+		return nil, nil, err
 	}
 	c := new(config)
 	d := decoder{m}
 	d.value("", root, reflect.ValueOf(c).Elem())
+	c.setDefaults()
 	return c, m, nil
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/expediterhq/expediter/tenant"
 )
@@ -31,6 +33,59 @@ func TestExampleConfig(t *testing.T) {
 	}
 	if p.keys[0].Expires.Year() != 2030 {
 		t.Errorf("expires = %v", p.keys[0].Expires)
+	}
+}
+
+// TestExampleDefaults: what config.example.yaml gives as defaults are those of
+// the program.
+func TestExampleDefaults(t *testing.T) {
+	got, _, err := readConfig("config.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &config{Pools: make([]poolConfig, 1)}
+	want.setDefaults()
+	type defaults struct {
+		Grace, Scrape, MaxWait time.Duration
+		Headroom               float64
+		DefaultMaxTokens       int
+		Limits                 limitsConfig
+		Timeouts               timeoutsConfig
+		Retry                  retryConfig
+	}
+	of := func(c *config) defaults {
+		p := &c.Pools[0]
+		return defaults{c.Grace, c.Scrape, p.MaxWait, p.Headroom, p.DefaultMaxTokens, c.Limits, c.Timeouts, c.Retry}
+	}
+	if of(got) != of(want) {
+		t.Errorf("the file says\n%+v, the program takes\n%+v", of(got), of(want))
+	}
+}
+
+// TestDefaultsOfSections: sections that are left out have no defaults, and those
+// that are there have what config.example.yaml says in comments.
+func TestDefaultsOfSections(t *testing.T) {
+	var none config
+	none.setDefaults()
+	if !reflect.DeepEqual(none.Redis, redisConfig{}) || none.Usage != (usageConfig{}) {
+		t.Errorf("defaults of nothing = %+v, %+v", none.Redis, none.Usage)
+	}
+	for policy, patience := range map[string]time.Duration{"closed": 25 * time.Millisecond, "open": 5 * time.Millisecond, "local_share": 5 * time.Millisecond} {
+		c := redisConfig{Addresses: []string{"a:1"}, Policy: policy}
+		c.setDefaults()
+		if c.Timeout != 100*time.Millisecond || c.Patience != patience {
+			t.Errorf("%s: timeout %v, patience %v, want 100ms and %v", policy, c.Timeout, c.Patience, patience)
+		}
+	}
+	p := poolConfig{DNS: dnsConfig{Host: "h"}}
+	p.setDefaults()
+	if want := (dnsConfig{Host: "h", Interval: 5 * time.Second, Timeout: 2 * time.Second, Misses: 3}); p.DNS != want {
+		t.Errorf("dns = %+v, want %+v", p.DNS, want)
+	}
+	c := config{Usage: usageConfig{File: "f"}}
+	c.setDefaults()
+	if c.Usage.MaxSize != 268_435_456 {
+		t.Errorf("max_size = %d, want 268435456", c.Usage.MaxSize)
 	}
 }
 
@@ -149,21 +204,25 @@ limits: {body: 100, bodies: 10}
 	}
 }
 
+// TestNotYAML: what keeps a file from being read is one line, with its place.
 func TestNotYAML(t *testing.T) {
-	for name, tc := range map[string]struct{ file, want string }{
-		"unclosed": {"pools: [", ":"}, "list": {"- a", "expected a map, found a list"},
-		"tab": {"pools:\n\t- x", "line 2"}, "anchor": {"pools: &a []\nmodels: *a", "not supported"},
-		"empty": {"", "is empty"}, "spaces": {" \n\n", "is empty"}, "mark": {"\ufeff", "is empty"},
-		"comment": {"# pools\n", "holds no field"}, "two": {"grace: 1s\n---\ngrace: 2s\n", "found 2"},
-		"utf-16": {"\xff\xfep\x00", "UTF-16"},
+	for _, tc := range []struct{ name, file, want string }{
+		{"unclosed", "pools: [", "1: cannot be read as YAML: sequence end token ']' not found"},
+		{"tab", "pools:\n\t- x", "2: cannot be read as YAML: found character '\t' that cannot start any token"},
+		{"list", "# c\n- a", "2: expected a map, found a list; at the top are fields such as pools, models and tenants"},
+		{"text", "pools", "1: expected a map, found a value; at the top are fields such as pools, models and tenants"},
+		{"nothing", "~", "1: expected a map, found nothing; at the top are fields such as pools, models and tenants"},
+		{"anchor", "models: []\npools: &a []", "2: Anchor is not supported; write the value out"},
+		{"merge", "a:\n  <<: {}", "2: merge keys are not supported; write the fields out"},
+		{"empty", "", "1: is empty; config.example.yaml shows what belongs here"},
+		{"spaces", " \n\n", "1: is empty; config.example.yaml shows what belongs here"},
+		{"mark", "\ufeff", "1: is empty; config.example.yaml shows what belongs here"},
+		{"comment", "# pools\n", "1: holds no field; config.example.yaml shows what belongs here"},
+		{"two", "grace: 1s\n---\ngrace: 2s\n", "2: expected one YAML document, found 2"},
+		{"utf-16", "\xff\xfep\x00", "1: is UTF-16; expected UTF-8"},
 	} {
-		file := tc.file
-		path := filepath.Join(t.TempDir(), "gateway.yaml")
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := load(path, ""); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: error = %v, want one that names the file and says %q", name, err, tc.want)
+		if got := report(t, tc.file); len(got) != 1 || got[0] != tc.want {
+			t.Errorf("%s: report = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

@@ -39,11 +39,11 @@ func (d *decoder) value(path string, n *node, v reflect.Value) {
 			d.time(path, n, v)
 			return
 		}
-		if d.want(path, n, mapping) {
+		if d.want(path, n, mapping, v) {
 			d.fields(path, n, v)
 		}
 	case reflect.Slice:
-		if !d.want(path, n, list) {
+		if !d.want(path, n, list, v) {
 			return
 		}
 		v.Set(reflect.MakeSlice(v.Type(), len(n.list), len(n.list)))
@@ -52,7 +52,7 @@ func (d *decoder) value(path string, n *node, v reflect.Value) {
 		}
 		d.blank(path, n, v)
 	default:
-		if d.want(path, n, scalar) {
+		if d.want(path, n, scalar, v) {
 			d.scalar(path, n, v)
 			d.blank(path, n, v)
 		}
@@ -68,11 +68,23 @@ func (d *decoder) wrong(path, format string, args ...any) {
 // short is a type that may be written as one word instead of a map.
 type short interface{ fromText(string) }
 
-func (d *decoder) want(path string, n *node, k kind) bool {
-	if n.kind != k {
-		d.wrong(path, "expected %s, found %s", k, n.kind)
+// want reports whether n is of the kind that v is read from, and says how to
+// write one if not.
+func (d *decoder) want(path string, n *node, k kind, v reflect.Value) bool {
+	if n.kind == k {
+		return true
 	}
-	return n.kind == k
+	hint := ""
+	switch {
+	case k == mapping:
+		hint = "; its fields are " + strings.Join(fieldNames(v.Addr().Interface()), ", ")
+	case k == list && n.kind == scalar:
+		hint = fmt.Sprintf("; put it in brackets: %s: [...]", path[strings.LastIndexByte(path, '.')+1:])
+	case k == list:
+		hint = "; begin each item with a dash"
+	}
+	d.wrong(path, "expected %s, found %s%s", k, n.kind, hint)
+	return false
 }
 
 func (d *decoder) fields(path string, n *node, v reflect.Value) {
@@ -92,7 +104,7 @@ func (d *decoder) fields(path string, n *node, v reflect.Value) {
 		seen[f.name] = f.line
 		target, ok := byName[f.name]
 		if !ok {
-			d.add(at, "unknown field; expected one of %s", strings.Join(names, ", "))
+			d.add(at, "unknown field%s; expected one of %s", meant(f.name, names), strings.Join(names, ", "))
 			continue
 		}
 		d.value(at, f.value, target)
@@ -117,6 +129,9 @@ func join(path, name string) string {
 }
 
 func (d *decoder) scalar(path string, n *node, v reflect.Value) {
+	if strings.HasPrefix(n.text, "-") {
+		d.below[path] = n.text
+	}
 	var err error
 	switch {
 	case v.Type() == durationType:

@@ -174,6 +174,22 @@ func (f *fleet) close() {
 	}
 }
 
+// ignoreHangups says of each SIGHUP that the demo has nothing to read again. If
+// nobody can be told, the terminal has gone, and the demo ends with it.
+func ignoreHangups(ctx context.Context, hup <-chan os.Signal, stop chan<- os.Signal, log slog.Handler) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case sig := <-hup:
+			line := slog.NewRecord(time.Now(), slog.LevelInfo, "SIGHUP changes nothing: there is no configuration file to read again", 0)
+			if err := log.Handle(ctx, line); err != nil {
+				stop <- sig
+			}
+		}
+	}
+}
+
 func printDemo(addr, key string) {
 	chat := func(curl, model, rest string) string {
 		return fmt.Sprintf(`%s http://%s/v1/chat/completions -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' -d '{"model":"%s","max_tokens":48,%s"messages":[{"role":"user","content":"What does an expediter do in a kitchen?"}]}'`,

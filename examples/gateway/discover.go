@@ -179,11 +179,14 @@ func (g *gateway) newDiscovery(pool *registry.Pool, s search) (*discovery, error
 	cfg.Resolver = g.resolver
 	logger := g.logger.With("pool", pool.Name(), "host", s.Host)
 	cfg.OnOutage = func(err error) {
-		if err != nil {
-			logger.Warn("replicas cannot be looked up; those that were found stay", "error", err)
-			return
+		switch {
+		case err == nil:
+			logger.Info("replicas can be looked up")
+		case len(pool.Replicas()) == 0:
+			logger.Warn("replicas cannot be looked up; the pool has none", "error", err)
+		default:
+			logger.Warn("replicas cannot be looked up; the pool keeps those that it has", "error", err)
 		}
-		logger.Info("replicas can be looked up")
 	}
 	cfg.OnChange = func(joined, left []*registry.Replica) {
 		logger.Info("replicas changed", "joined", namesOf(joined), "left", namesOf(left))

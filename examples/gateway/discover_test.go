@@ -204,11 +204,12 @@ func TestOutageIsToldOnce(t *testing.T) {
 			got = append(got, strings.TrimSpace(line))
 		}
 		const (
-			away = `WARN msg="replicas cannot be looked up; those that were found stay" pool=a host=one.svc error="registry: dns: one.svc: no such host"`
+			away = `WARN msg="replicas cannot be looked up; the pool keeps those that it has" pool=a host=one.svc error="registry: dns: one.svc: no such host"`
+			none = `WARN msg="replicas cannot be looked up; the pool has none" pool=a host=one.svc error="registry: dns: one.svc: no such host"`
 			back = `INFO msg="replicas can be looked up" pool=a host=one.svc`
 		)
 		want := []string{
-			away,
+			none,
 			back, `INFO msg="replicas changed" pool=a host=one.svc joined="10.0.0.1:80 10.0.0.2:80" left=""`,
 			away,
 			back, `INFO msg="replicas changed" pool=a host=one.svc joined="" left=10.0.0.1:80`,

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +16,15 @@ import (
 	"github.com/expediterhq/expediter/sim"
 )
 
+// hangUp sends a SIGHUP to the tests themselves.
+func hangUp() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return self.Signal(syscall.SIGHUP)
+}
+
 // TestHangupDuringStart: a SIGHUP that comes while replicas are still asked for
 // their health neither ends the gateway nor is lost.
 func TestHangupDuringStart(t *testing.T) {
@@ -24,8 +36,9 @@ func TestHangupDuringStart(t *testing.T) {
 	var once sync.Once
 	replica := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		once.Do(func() {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			if err := hangUp(); err != nil {
 				t.Error(err)
+				return
 			}
 			<-arrived
 		})
@@ -40,3 +53,34 @@ tenants: [{id: acme, keys: [DIGEST]}]
 `)
 	s.until("the reload", func() bool { return strings.Contains(s.logs.String(), "configuration reloaded") })
 }
+
+// TestDemoHangup: a SIGHUP does not end the demo, unless it comes because the
+// terminal is gone.
+func TestDemoHangup(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		out  io.Writer
+		ends bool
+	}{{"a terminal", io.Discard, false}, {"none", goneWriter{}, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			hup, stop := make(chan os.Signal), make(chan os.Signal, 2)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				ignoreHangups(ctx, hup, stop, slog.NewTextHandler(tc.out, nil))
+			}()
+			hup <- syscall.SIGHUP
+			hup <- syscall.SIGHUP // the first has been dealt with
+			cancel()
+			<-done
+			if ends := len(stop) > 0; ends != tc.ends {
+				t.Errorf("ends = %t, want %t", ends, tc.ends)
+			}
+		})
+	}
+}
+
+type goneWriter struct{}
+
+func (goneWriter) Write([]byte) (int, error) { return 0, syscall.EIO }

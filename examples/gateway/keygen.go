@@ -12,8 +12,8 @@ import (
 func keygen(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("gateway keygen", flag.ContinueOnError)
 	pepperEnv := flags.String("pepper-env", "", "environment variable with the pepper, as pepper_env in the configuration")
-	if err := flags.Parse(args); err != nil {
-		return flag.ErrHelp // what is wrong is printed already
+	if err := parseFlags(flags, args); err != nil {
+		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))

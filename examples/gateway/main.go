@@ -5,7 +5,8 @@
 //	gateway -config file.yaml -check
 //	gateway keygen               a new API key and its digest
 //
-// SIGTERM and SIGINT drain it; SIGHUP reads the configuration again.
+// SIGTERM and SIGINT drain it; SIGHUP reads the configuration again, if there is
+// one.
 package main
 
 import (
@@ -14,22 +15,29 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
-func main() {
-	err := run(os.Args[1:])
+func main() { os.Exit(exit(run(os.Args[1:]), os.Stderr)) }
+
+// exit says on out why the program ends, and returns its status.
+func exit(err error, out io.Writer) int {
+	var file fileError
 	switch {
-	case err == nil:
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(2)
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
+	case errors.Is(err, errFlags):
+		return 2
+	case errors.As(err, &file):
+		fmt.Fprintln(out, file)
 	default:
-		fmt.Fprintln(os.Stderr, "gateway:", err)
-		os.Exit(1)
+		fmt.Fprintln(out, "gateway:", err)
 	}
+	return 1
 }
 
 func run(args []string) error {
@@ -52,7 +60,10 @@ func run(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if o.path == "" {
-		signal.Notify(stop, syscall.SIGHUP) // there is nothing to read again: the terminal has gone
+		hup := make(chan os.Signal, 1)
+		signal.Notify(hup, syscall.SIGHUP)
+		defer signal.Stop(hup)
+		go ignoreHangups(ctx, hup, stop, logger.Handler())
 		return runDemo(ctx, cmp.Or(o.addr, defaultListen), logger, stop)
 	}
 	return runConfig(ctx, o, logger, stop)

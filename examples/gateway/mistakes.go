@@ -17,10 +17,11 @@ import (
 // line and field.
 type mistakes struct {
 	file   string
-	lines  map[string]int  // of each field, by its path
-	unread map[string]bool // paths whose value is not of the right kind
-	words  map[string]bool // paths of maps that are written as one word
-	blanks []blank         // of the values that could be read
+	lines  map[string]int    // of each field, by its path
+	unread map[string]bool   // paths whose value is not of the right kind
+	below  map[string]string // numbers below 0, as they are written
+	words  map[string]bool   // paths of maps that are written as one word
+	blanks []blank           // of the values that could be read
 	list   []mistake
 }
 
@@ -31,7 +32,7 @@ type mistake struct {
 }
 
 func newMistakes(file string) *mistakes {
-	return &mistakes{file: file, lines: make(map[string]int), unread: make(map[string]bool), words: make(map[string]bool)}
+	return &mistakes{file: file, lines: make(map[string]int), unread: make(map[string]bool), below: make(map[string]string), words: make(map[string]bool)}
 }
 
 // remarks returns an empty list for the same file.
@@ -54,7 +55,7 @@ func (m *mistakes) addError(path string, of any, err error) {
 		var d *registry.FieldError
 		switch {
 		case errors.As(leaf, &c):
-			m.add(join(path, fileField(c.Field)), "%s", inFile(c.Want))
+			m.addWant(join(path, fileField(c.Field)), inFile(c.Want))
 		case errors.As(leaf, &t):
 			m.add(join(path, fileField(t.Field)), "%s", inFile(t.Want))
 		case errors.As(leaf, &d):
@@ -64,6 +65,15 @@ func (m *mistakes) addError(path string, of any, err error) {
 			m.add(m.inside(path, field), "%s", want)
 		}
 	}
+}
+
+// addWant adds what was expected, with the value if that is only that it is not
+// below 0.
+func (m *mistakes) addWant(path, want string) {
+	if got := m.below[path]; got != "" && want == "must not be negative" {
+		want += ", got " + got
+	}
+	m.add(path, "%s", want)
 }
 
 // leaves returns the errors that err joins, also below one that wraps them.
@@ -122,12 +132,18 @@ func (m *mistakes) line(path string) int {
 	return 1
 }
 
-// err returns all mistakes as one error, in the order of the file, or nil.
+// fileError is a report of what is wrong with a file. Each line begins with the
+// file and the line, as editors expect it.
+type fileError string
+
+func (e fileError) Error() string { return string(e) }
+
+// err returns all mistakes as one fileError, in the order of the file, or nil.
 func (m *mistakes) err() error {
 	if len(m.list) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(m.report(""), "\n"))
+	return fileError(strings.Join(m.report(""), "\n"))
 }
 
 // report returns a line for each entry, in the order of the file. What kind
@@ -136,7 +152,11 @@ func (m *mistakes) report(kind string) []string {
 	slices.SortStableFunc(m.list, func(a, b mistake) int { return a.line - b.line })
 	out := make([]string, len(m.list))
 	for i, x := range m.list {
-		out[i] = fmt.Sprintf("%s:%d: %s%s: %s", m.file, x.line, kind, x.path, x.want)
+		field := x.path
+		if field != "" {
+			field += ": "
+		}
+		out[i] = fmt.Sprintf("%s:%d: %s%s%s", m.file, x.line, kind, field, x.want)
 	}
 	return out
 }

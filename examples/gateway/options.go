@@ -27,6 +27,18 @@ const commands = `Usage of gateway:
 Flags:
 `
 
+// errFlags stands for flags that are wrong, which is printed already.
+var errFlags = errors.New("the flags are wrong")
+
+// parseFlags is flags.Parse, with flag.ErrHelp or errFlags as error.
+func parseFlags(flags *flag.FlagSet, args []string) error {
+	err := flags.Parse(args)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		return errFlags
+	}
+	return err
+}
+
 // parse reads the flags; help goes to usage.
 func parse(args []string, usage io.Writer) (options, error) {
 	var o options
@@ -41,8 +53,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.check, "check", false, "check the configuration and exit")
 	flags.BoolVar(&o.without, "without-replicas", false, "start even if a pool has no replica that answers")
 	flags.BoolVar(&o.verbose, "v", false, "log at debug level")
-	if err := flags.Parse(args); err != nil {
-		return o, flag.ErrHelp // what is wrong is printed already
+	if err := parseFlags(flags, args); err != nil {
+		return o, err
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q; the only command is keygen", flags.Arg(0))

@@ -59,3 +59,27 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestExit: help is no failure, wrong flags are told by the flag package, and
+// what is wrong with a file begins with the file.
+func TestExit(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		err    error
+		status int
+		out    string
+	}{
+		{"end", nil, 0, ""},
+		{"help", run([]string{"-h"}), 0, ""},
+		{"help of keygen", run([]string{"keygen", "-h"}), 0, ""},
+		{"flag", run([]string{"-nosuch"}), 2, ""},
+		{"flag of keygen", run([]string{"keygen", "-nosuch"}), 2, ""},
+		{"file", fileError("f:1: a: b\nf:2: c: d"), 1, "f:1: a: b\nf:2: c: d\n"},
+		{"other", errors.New("no"), 1, "gateway: no\n"},
+	} {
+		var out strings.Builder
+		if got := exit(tc.err, &out); got != tc.status || out.String() != tc.out {
+			t.Errorf("%s: exit = %d and %q, want %d and %q", tc.name, got, out.String(), tc.status, tc.out)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/expediterhq/expediter/quota/redisquota"
@@ -9,7 +10,7 @@ import (
 
 // watchOutages logs when the quota store loses Redis and when Redis is back.
 // It asks stats at each tick until stop is closed.
-func watchOutages(ticks <-chan time.Time, stop <-chan struct{}, stats func() redisquota.Stats, policy string, logger *slog.Logger) {
+func watchOutages(ticks <-chan time.Time, stop <-chan struct{}, stats func() redisquota.Stats, c *redisConfig, logger *slog.Logger) {
 	down := false
 	for {
 		select {
@@ -22,7 +23,7 @@ func watchOutages(ticks <-chan time.Time, stop <-chan struct{}, stats func() red
 			continue
 		}
 		if down = s.Down; down {
-			logger.Warn("Redis is away; quotas are answered by the policy", "policy", policy)
+			logger.Warn("Redis is away; quotas are answered by the policy", "policy", c.Policy, "addresses", strings.Join(c.Addresses, ", "), "error", s.Cause)
 		} else {
 			logger.Info("Redis is back", "pending", s.Pending, "dropped", s.Dropped)
 		}
@@ -30,12 +31,12 @@ func watchOutages(ticks <-chan time.Time, stop <-chan struct{}, stats func() red
 }
 
 // startWatch watches once a second until the function it returns has returned.
-func startWatch(store *redisquota.Store, policy string, logger *slog.Logger) (end func()) {
+func startWatch(store *redisquota.Store, c *redisConfig, logger *slog.Logger) (end func()) {
 	ticker := time.NewTicker(time.Second)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		watchOutages(ticker.C, stop, store.Stats, policy, logger)
+		watchOutages(ticker.C, stop, store.Stats, c, logger)
 	}()
 	return func() {
 		ticker.Stop()

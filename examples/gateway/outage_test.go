@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -22,13 +23,14 @@ func textLogger(out *bytes.Buffer) *slog.Logger {
 // TestWatchOutages: one line for each change, none between.
 func TestWatchOutages(t *testing.T) {
 	var log bytes.Buffer
-	states := []redisquota.Stats{{}, {Down: true, Pending: 1}, {Down: true, Pending: 2}, {Pending: 2, Dropped: 3}, {}, {Down: true}}
+	refused, late := errors.New("connection refused"), context.DeadlineExceeded
+	states := []redisquota.Stats{{}, {Down: true, Cause: refused, Pending: 1}, {Down: true, Cause: late, Pending: 2}, {Pending: 2, Dropped: 3}, {}, {Down: true, Cause: late}}
 	ticks, stop, done := make(chan time.Time), make(chan struct{}), make(chan struct{})
 	next := 0
 	stats := func() redisquota.Stats { next++; return states[next-1] }
 	go func() {
 		defer close(done)
-		watchOutages(ticks, stop, stats, "open", textLogger(&log))
+		watchOutages(ticks, stop, stats, &redisConfig{Policy: "open", Addresses: []string{"a:1", "b:2"}}, textLogger(&log))
 	}()
 	for range states {
 		ticks <- time.Time{}
@@ -41,9 +43,9 @@ func TestWatchOutages(t *testing.T) {
 		got = append(got, strings.TrimSpace(line))
 	}
 	want := []string{
-		`WARN msg="Redis is away; quotas are answered by the policy" policy=open`,
+		`WARN msg="Redis is away; quotas are answered by the policy" policy=open addresses="a:1, b:2" error="connection refused"`,
 		`INFO msg="Redis is back" pending=2 dropped=3`,
-		`WARN msg="Redis is away; quotas are answered by the policy" policy=open`,
+		`WARN msg="Redis is away; quotas are answered by the policy" policy=open addresses="a:1, b:2" error="context deadline exceeded"`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("log =\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

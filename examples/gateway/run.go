@@ -94,7 +94,7 @@ func runConfig(ctx context.Context, o options, logger *slog.Logger, stop <-chan 
 			return err
 		}
 	}
-	s := server{handler: g.handler, public: newPublic(g.handler, logger), grace: cmp.Or(c.Grace, 30*time.Second), logger: logger}
+	s := server{handler: g.handler, public: newPublic(g.handler, logger), grace: c.Grace, logger: logger}
 	if adminListener != nil {
 		s.admin = newAdmin(g.metrics.Handler())
 	}

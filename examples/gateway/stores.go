@@ -47,16 +47,16 @@ func checkRedis(c *redisConfig, stream string, m *mistakes) {
 		m.add("redis.tls", "must be true for redis.ca, cert, key and server_name to mean anything")
 	}
 	if c.DB < 0 {
-		m.add("redis.db", "must not be negative")
+		m.add("redis.db", "must not be negative, got %d", c.DB)
 	}
 	if c.DB != 0 && len(c.Addresses) > 1 && c.Master == "" {
 		m.add("redis.db", "a cluster has database 0 only")
 	}
 	if c.Timeout < 0 {
-		m.add("redis.timeout", "must not be negative")
+		m.add("redis.timeout", "must not be negative, got %v", c.Timeout)
 	}
 	if c.Patience < 0 {
-		m.add("redis.patience", "must not be negative")
+		m.add("redis.patience", "must not be negative, got %v", c.Patience)
 	}
 	if strings.ContainsAny(c.Prefix, "{}") {
 		m.add("redis.prefix", "must not contain braces")
@@ -115,7 +115,7 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metri
 		st := store.Stats()
 		return metrics.QuotaState{Down: st.Down, Pending: st.Pending, Dropped: st.Dropped}
 	})
-	s.closers = append(s.closers, func() { store.Close() }, startWatch(store, c.Policy, logger))
+	s.closers = append(s.closers, func() { store.Close() }, startWatch(store, c, logger))
 	return nil
 }
 

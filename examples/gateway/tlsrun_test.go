@@ -262,7 +262,7 @@ func (s *secureHouse) hup(edit func(string) string, says string) {
 		s.t.Fatal(err)
 	}
 	before := strings.Count(s.logs.String(), says)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+	if err := hangUp(); err != nil {
 		s.t.Fatal(err)
 	}
 	s.until(says, func() bool { return strings.Count(s.logs.String(), says) > before })

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -39,27 +38,43 @@ const (
 
 func (k kind) String() string { return [...]string{"nothing", "a value", "a list", "a map"}[k] }
 
+// lineError says on which line a file cannot be read, and why.
+type lineError struct {
+	line int
+	text string
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.text) }
+
+func wrongLine(line int, format string, args ...any) error {
+	return &lineError{line, fmt.Sprintf(format, args...)}
+}
+
 // parseYAML reads one document in UTF-8, which may begin with a byte order
-// mark. Errors name the line.
+// mark, and is a map. Errors are a *lineError.
 func parseYAML(data []byte) (*node, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	switch {
 	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}):
-		return nil, errors.New("is UTF-16; expected UTF-8")
+		return nil, wrongLine(1, "is UTF-16; expected UTF-8")
 	case len(bytes.TrimSpace(data)) == 0:
-		return nil, errors.New("is empty; config.example.yaml shows what belongs here")
+		return nil, wrongLine(1, "is empty; config.example.yaml shows what belongs here")
 	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // decode reports those with the rest
 	if err != nil {
 		return nil, syntaxError(err, data)
 	}
 	if len(f.Docs) > 1 {
-		return nil, fmt.Errorf("expected one YAML document, found %d", len(f.Docs))
+		return nil, wrongLine(f.Docs[1].Start.Position.Line, "expected one YAML document, found %d", len(f.Docs))
 	}
 	if len(f.Docs) == 0 || f.Docs[0].Body == nil || f.Docs[0].Body.Type() == ast.CommentType {
-		return nil, errors.New("holds no field; config.example.yaml shows what belongs here")
+		return nil, wrongLine(1, "holds no field; config.example.yaml shows what belongs here")
 	}
-	return convert(f.Docs[0].Body)
+	root, err := convert(f.Docs[0].Body)
+	if err == nil && root.kind != mapping {
+		err = wrongLine(root.line, "expected a map, found %s; at the top are fields such as pools, models and tenants", root.kind)
+	}
+	return root, err
 }
 
 var located = regexp.MustCompile(`^\[(\d+):\d+\] (.*)`)
@@ -72,14 +87,15 @@ func syntaxError(err error, data []byte) error {
 	first, _, _ := strings.Cut(err.Error(), "\n")
 	m := located.FindStringSubmatch(first)
 	if m == nil {
-		return errors.New(first)
+		return wrongLine(1, "cannot be read as YAML: %s", first)
 	}
 	hint := ""
 	lines := bytes.Split(data, []byte("\n"))
-	if n, err := strconv.Atoi(m[1]); err == nil && 0 < n && n <= len(lines) && bracketed.Match(lines[n-1]) {
+	n, err := strconv.Atoi(m[1])
+	if err == nil && 0 < n && n <= len(lines) && bracketed.Match(lines[n-1]) {
 		hint = `; an address with brackets, or without a host, needs quotes, such as "[::1]:8080"`
 	}
-	return fmt.Errorf("line %s: %s%s", m[1], m[2], hint)
+	return wrongLine(n, "cannot be read as YAML: %s%s", m[2], hint)
 }
 
 func lineOf(n ast.Node) int {
@@ -126,7 +142,7 @@ func convert(n ast.Node) (*node, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		out.kind, out.text = scalar, n.GetToken().Value
 	default:
-		return nil, fmt.Errorf("line %d: %s is not supported; write the value out", out.line, n.Type())
+		return nil, wrongLine(out.line, "%s is not supported; write the value out", n.Type())
 	}
 	return out, nil
 }
@@ -161,7 +177,7 @@ func plain(n ast.Node) bool {
 func (n *node) addField(pair *ast.MappingValueNode) error {
 	name := pair.Key.GetToken().Value
 	if pair.Key.Type() == ast.MergeKeyType {
-		return fmt.Errorf("line %d: merge keys are not supported; write the fields out", lineOf(pair.Key))
+		return wrongLine(lineOf(pair.Key), "merge keys are not supported; write the fields out")
 	}
 	v, err := convert(pair.Value)
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -56,15 +57,21 @@ func TestAddressesWithoutQuotes(t *testing.T) {
 // list, the error says what to do.
 func TestAddressesThatNeedQuotes(t *testing.T) {
 	const hint = `; an address with brackets, or without a host, needs quotes, such as "[::1]:8080"`
-	for _, tc := range []struct{ file, want string }{
-		{"listen: [::1]:8080", "line 1: value is not allowed in this context"},
-		{"r:\n  - {url: [::1]:80, name: b}", "line 2: found an invalid key for this map"},
-		{"r: {a: [http://[fe80::1.2.3.4]:80]}", "line 1: found an invalid key for this map"},
-		{"r: [http://[::1]:80]", "line 1: ',' or ']' must be specified"},
-		{"r: {a: [:80]}", "line 1: found an invalid key for this map"},
+	for _, tc := range []struct {
+		file string
+		line int
+		want string
+	}{
+		{"listen: [::1]:8080", 1, "value is not allowed in this context"},
+		{"r:\n  - {url: [::1]:80, name: b}", 2, "found an invalid key for this map"},
+		{"r: {a: [http://[fe80::1.2.3.4]:80]}", 1, "found an invalid key for this map"},
+		{"r: [http://[::1]:80]", 1, "',' or ']' must be specified"},
+		{"r: {a: [:80]}", 1, "found an invalid key for this map"},
 	} {
-		if _, err := parseYAML([]byte(tc.file)); err == nil || err.Error() != tc.want+hint {
-			t.Errorf("%q: %v, want %s", tc.file, err, tc.want+hint)
+		want := lineError{tc.line, "cannot be read as YAML: " + tc.want + hint}
+		var got *lineError
+		if _, err := parseYAML([]byte(tc.file)); !errors.As(err, &got) || *got != want {
+			t.Errorf("%q: %v, want %v", tc.file, err, &want)
 		}
 	}
 	if _, err := parseYAML([]byte("a: [::1]\nr: {a: [b]")); err == nil || strings.Contains(err.Error(), "quotes") {
