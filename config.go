@@ -87,8 +87,9 @@ type Pool struct {
 	// tokens than it, Records are marked so, too.
 	Tokenizer *tokenize.Model
 
-	// MaxModelLen is the longest prompt plus output, in tokens. If zero, the
-	// engine alone checks it.
+	// MaxModelLen is the longest prompt plus output, in tokens. Without a
+	// Tokenizer only what a request may put out is held to it, since the length
+	// of its prompt is an estimate. If zero, the engine alone checks it.
 	MaxModelLen int
 
 	// DefaultMaxTokens is the output limit given to chat requests that name
@@ -140,12 +141,13 @@ type Limits struct {
 	Prompts int   // prompts of one completion request. If zero, 128
 }
 
-// Timeouts bound the waits. There is none on a stream as a whole.
+// Timeouts bound the waits. There is none on a stream as a whole. FirstToken and
+// Answer end early when the replica is ejected as frozen or by its probes.
 type Timeouts struct {
 	Body       time.Duration // for the whole request body. If zero, 30 s
-	FirstToken time.Duration // from dispatch to the first token, per attempt. If zero, 60 s
+	FirstToken time.Duration // from dispatch to the first token of a stream, per attempt. If zero, 60 s
 	Silence    time.Duration // between two events of a stream. If zero, 30 s
-	Answer     time.Duration // from dispatch to the whole answer when not streamed. If zero, 10 min
+	Answer     time.Duration // from dispatch to the whole answer when not streamed, per attempt. If zero, 10 min
 	Write      time.Duration // for the client to take what was written. If zero, 30 s
 	Settle     time.Duration // for the quota store at the end. If zero, 5 s
 }
@@ -157,5 +159,5 @@ type Retry struct {
 	Attempts int     // tries of one request, the first included; each on another replica. One that was tried before the last may be tried again while all others are out of rotation. If zero, 3
 	Ratio    float64 // second tries allowed per request, over all requests. If zero, 0.1
 	Burst    int     // second tries allowed on top. If zero, 64
-	Kills    int     // replicas a request may have taken down before it is refused. If zero, 2. Of a lost connection the replica's next report tells, which may be waited for; of a 5xx its /health
+	Kills    int     // replicas a request may have taken down before it is refused. If zero, 2. An engine that stood still under it counts. Of a lost connection the replica's next report tells, which may be waited for; of a 5xx its /health
 }

@@ -229,7 +229,11 @@ func (q *request) limitOutput() error {
 		s.output = max(min(s.output, room), 1)
 	case q.rec.Approximate && s.output < p.MaxModelLen: // the engine knows better
 	case asked || room <= 0:
-		return errContext(q.promptParam(), s.longest, s.output, p.MaxModelLen)
+		param := q.promptParam()
+		if room > 0 {
+			param = q.maxParam()
+		}
+		return errContext(param, s.longest, s.output, p.MaxModelLen)
 	default:
 		s.output = room
 	}

@@ -52,7 +52,8 @@ func TestRefusals(t *testing.T) {
 		{"compressed body", "POST", "/v1/chat/completions", good, []string{"Content-Encoding", "gzip"}, 415, "unsupported_media_type", "Content-Encoding", "Content-Encoding"},
 		{"wrong method", "GET", "/v1/chat/completions", "", nil, 405, "method_not_allowed", "", "POST"},
 		{"unknown path", "POST", "/v1/embeddings", good, nil, 404, "unknown_url", "", ""},
-		{"prompt of token ids too long", "POST", "/v1/completions", `{"model":"gpt-fast","max_tokens":4000,"prompt":[` + strings.Repeat("1,", 199) + `1]}`, nil, 400, "context_length_exceeded", "prompt", "4096"},
+		{"output too long beside the prompt", "POST", "/v1/completions", `{"model":"gpt-fast","max_tokens":4000,"prompt":[` + strings.Repeat("1,", 199) + `1]}`, nil, 400, "context_length_exceeded", "max_tokens", "4096"},
+		{"a list", "POST", "/v1/chat/completions", `[]`, nil, 400, "invalid_json", "", "not a valid JSON object: expected an object"},
 		{"no prompt", "POST", "/v1/completions", `{"model":"gpt-fast"}`, nil, 400, "missing_required_parameter", "prompt", "prompt"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -140,6 +141,8 @@ func TestQuotaRefusals(t *testing.T) {
 	if got := resp.Header.Get("X-Should-Retry"); got != "false" {
 		t.Errorf("X-Should-Retry = %q, want false", got)
 	}
+	resp = h.post(t.Context(), "/v1/chat/completions", chatBody(false, 5, strings.Repeat("many words ", 200)))
+	checkError(t, resp, readAll(t, resp), 400, "request_exceeds_quota", "messages", "300")
 	if status, body := h.chat(chatBody(false, 200, "hi")); status != 200 {
 		t.Fatalf("status %d, body %s", status, body)
 	}
@@ -148,8 +151,9 @@ func TestQuotaRefusals(t *testing.T) {
 	if got := resp.Header.Get("Retry-After"); got == "" || got == "0" {
 		t.Errorf("Retry-After = %q, want a positive number of seconds", got)
 	}
-	recs := h.records.wait(t, 3)
-	if recs[0].Status != expediter.StatusRefused || recs[0].Charged != 0 || recs[2].Status != expediter.StatusRefused {
-		t.Errorf("records = %+v, want the first and third refused, without a charge", recs)
+	for i, r := range h.records.wait(t, 4) {
+		if refused := i != 2; (r.Status == expediter.StatusRefused) != refused || refused && r.Charged != 0 {
+			t.Errorf("record %d = %+v, want all but the third refused, without a charge", i, r)
+		}
 	}
 }

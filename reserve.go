@@ -47,7 +47,7 @@ func (q *request) quotaError(err error) error {
 	switch {
 	case !limit.CanFit():
 		return &openai.Error{
-			Status: http.StatusBadRequest, Code: "request_exceeds_quota", Param: q.limitParam(), Final: true,
+			Status: http.StatusBadRequest, Code: "request_exceeds_quota", Param: q.limitParam(limit.Limit), Final: true,
 			Message: fmt.Sprintf("This request may take %d tokens of your quota%s, more than your limit of %d: it can never be served. Lower max_tokens or shorten the prompt.", limit.Cost, q.breakdown(), limit.Limit),
 		}
 	case limit.Verdict == quota.OverConcurrency:
@@ -74,11 +74,14 @@ func (q *request) breakdown() string {
 	return fmt.Sprintf(" (a prompt of %d and up to %d of output%s)", s.input, s.all(s.output), price)
 }
 
-// limitParam names what the client can lower: its limit, or what stands in
-// for one.
-func (q *request) limitParam() string {
-	if q.size.output <= 1 {
+// limitParam names what the client can lower to stay below limit: the output,
+// or the prompt if that alone is above it.
+func (q *request) limitParam(limit int64) string {
+	if q.size.output <= 1 || q.tenant.Price.Cost(q.size.input, q.size.sequences) > limit {
 		return q.promptParam()
 	}
-	return cmp.Or(q.in.MaxField, "max_tokens")
+	return q.maxParam()
 }
+
+// maxParam names the client's limit of the output, or what stands in for one.
+func (q *request) maxParam() string { return cmp.Or(q.in.MaxField, "max_tokens") }

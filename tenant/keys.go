@@ -146,6 +146,10 @@ func newKeySet(keys []Key, hash *hasher) (*keySet, error) {
 		}
 		// The value is never shown: it might be a key put there by mistake.
 		n, err := hex.Decode(e.digest[:], []byte(key.Digest[:min(len(key.Digest), 2*sha256.Size)]))
+		if key.Digest == "" {
+			bad(i, "Digest: must be set to what Digest returns")
+			continue
+		}
 		if err != nil || n != sha256.Size || len(key.Digest) != 2*sha256.Size {
 			bad(i, "Digest: want the %d hexadecimal digits that Digest returns, not a key", 2*sha256.Size)
 			continue

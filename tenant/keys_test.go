@@ -154,7 +154,7 @@ func TestNewKeysReportsAllMistakes(t *testing.T) {
 		t.Fatal("NewKeys accepted it all")
 	}
 	for _, want := range []string{
-		"PerMinute", "Keys[1]", "Keys[2]", "Keys[3]", `Keys[4] (key "pasted" of tenant "acme"): Digest`,
+		"PerMinute", "Keys[1]", "Keys[2]", `Keys[3] (key "" of tenant "acme"): Digest: must be set`, `Keys[4] (key "pasted" of tenant "acme"): Digest`,
 		"Keys[5]", "Keys[6]", "Keys[7]", "Keys[8]", "Keys[9]", "tenant: ID:", "tenant: Weight:",
 	} {
 		if !strings.Contains(err.Error(), want) {

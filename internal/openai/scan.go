@@ -40,7 +40,7 @@ type object struct {
 func (s *scanner) syntax(expected string) *Error {
 	return &Error{
 		Status: http.StatusBadRequest, Code: CodeInvalidJSON,
-		Message: "the body is not valid JSON: expected " + expected + " at byte " + strconv.Itoa(s.i),
+		Message: "the body is not a valid JSON object: expected " + expected + " at byte " + strconv.Itoa(s.i),
 	}
 }
 
