@@ -25,9 +25,9 @@ type TLSFiles struct {
 	ServerName string // the name in the replicas' certificates. If empty, the host of their URL
 	MinVersion uint16 // the least version of TLS. If zero, 1.2, which is the least in any case
 
-	// Report is told when files that were good are good no longer; what they
-	// held before stays in use. It must not call this TLSFiles. If nil, nobody
-	// is told.
+	// Report is told when files that were good are good no longer, and nil when
+	// they are good again; what they held before stays in use meanwhile. It must
+	// not call this TLSFiles. If nil, nobody is told.
 	Report func(error)
 
 	once   sync.Once

@@ -220,6 +220,12 @@ func TestTLSFilesRotate(t *testing.T) {
 		t.Errorf("reports = %v, want one for Cert", reports)
 	}
 
+	second.Issue("gateway-2").Write(t, dir, "gateway")
+	files.Version() // looks at them
+	if len(reports) != 2 || reports[1] != nil {
+		t.Errorf("reports = %v, want nil after the files are good again", reports)
+	}
+
 	close(rest)
 	for _, resp := range []*http.Response{open, next, third} {
 		if b, err := io.ReadAll(resp.Body); err != nil || !strings.HasSuffix(string(b), "second") {

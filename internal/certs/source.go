@@ -22,8 +22,8 @@ type Source struct {
 	Cert, Key string // files with a certificate chain and its key. If empty, none
 
 	// Report is told when files that were good are good no longer, once for
-	// each way to be bad; what they held before stays in use. It must not call
-	// this Source. If nil, nobody is told.
+	// each way to be bad, and nil when they are good again; what they held before
+	// stays in use meanwhile. It must not call this Source. If nil, nobody is told.
 	Report func(error)
 
 	mu       sync.Mutex
@@ -62,26 +62,37 @@ func (s *Source) Load() (*Material, error) {
 	read, err := s.files()
 	if err == nil {
 		if s.current != nil && same(read, s.read) {
-			s.reported = ""
+			s.tell(nil)
 			return s.current, nil
 		}
 		var m *Material
 		if m, err = parse(read); err == nil {
-			s.current, s.read, s.reported = m, read, ""
+			s.current, s.read = m, read
 			s.version++
+			s.tell(nil)
 			return m, nil
 		}
 	}
 	if s.current == nil {
 		return nil, err
 	}
-	if text := err.Error(); text != s.reported {
-		s.reported = text
-		if s.Report != nil {
-			s.Report(err)
-		}
-	}
+	s.tell(err)
 	return s.current, nil
+}
+
+// tell reports err, or nil, unless that is what was reported last.
+func (s *Source) tell(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == s.reported {
+		return
+	}
+	s.reported = text
+	if s.Report != nil {
+		s.Report(err)
+	}
 }
 
 // Version returns a number that grows whenever Load, which it calls, finds

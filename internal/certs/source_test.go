@@ -73,17 +73,19 @@ func TestLoadKeepsWhatWasGood(t *testing.T) {
 	steps := []struct {
 		what  string
 		do    func()
-		field string // reported; empty: nothing
+		field string // reported; empty: nothing, good: that all are again
 		name  string
 	}{
 		{"the certificate without its key", func() { certtest.Write(t, dir, "x.pem", next.Cert) }, "Key", "one"},
 		{"the same again", func() {}, "", "one"},
-		{"the key too", func() { certtest.Write(t, dir, "x-key.pem", next.Key) }, "", "two"},
+		{"the key too", func() { certtest.Write(t, dir, "x-key.pem", next.Key) }, "good", "two"},
 		{"no key", func() { certtest.Write(t, dir, "x-key.pem", nil) }, "Key", "two"},
 		{"no certificate", func() { certtest.Write(t, dir, "x.pem", []byte("nonsense")) }, "Cert", "two"},
 		{"no file", func() { _ = os.Remove(s.Cert) }, "Cert", "two"},
 		{"no authority", func() { next.Write(t, dir, "x"); certtest.Write(t, dir, "ca.pem", next.Key) }, "CA", "two"},
-		{"all good", func() { certtest.Write(t, dir, "ca.pem", a.PEM) }, "", "two"},
+		{"all good", func() { certtest.Write(t, dir, "ca.pem", a.PEM) }, "good", "two"},
+		{"no certificate again", func() { certtest.Write(t, dir, "x.pem", []byte("nonsense")) }, "Cert", "two"},
+		{"the same certificate", func() { next.Write(t, dir, "x") }, "good", "two"},
 	}
 	for _, step := range steps {
 		reports = nil
@@ -96,7 +98,9 @@ func TestLoadKeepsWhatWasGood(t *testing.T) {
 		switch {
 		case step.field == "" && len(reports) > 0:
 			t.Errorf("%s: reported %v", step.what, reports)
-		case step.field != "" && (len(reports) != 1 || !errors.As(reports[0], &at) || at.Field != step.field):
+		case step.field == "good" && (len(reports) != 1 || reports[0] != nil):
+			t.Errorf("%s: reported %v, want one nil", step.what, reports)
+		case step.field != "" && step.field != "good" && (len(reports) != 1 || !errors.As(reports[0], &at) || at.Field != step.field):
 			t.Errorf("%s: reported %v, want one for %s", step.what, reports, step.field)
 		}
 	}
