@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter/internal/certs"
+	"github.com/expediterhq/expediter/vllm"
 )
 
 // listenerTLS is what clients see of the gateway's certificate: always what
@@ -25,9 +26,7 @@ type listenerTLS struct {
 // nothing changes.
 func (l *listenerTLS) use(t tlsConfig) error {
 	s := t.source()
-	s.Report = func(err error) {
-		l.logger.Error("a TLS file cannot be used; what it held before stays", "field", "tls."+tlsField("tls", err), "error", err)
-	}
+	s.Report = reportTLS("tls", s, l.logger)
 	if _, err := s.Load(); err != nil {
 		return err
 	}
@@ -75,17 +74,41 @@ func (c *config) tlsSections() []tlsSection {
 	return list
 }
 
+// reportTLS returns a function that tells the log which file of a section cannot
+// be used, and when all can be again.
+func reportTLS(section string, s *certs.Source, logger *slog.Logger) func(error) {
+	return func(err error) {
+		if err == nil {
+			logger.Info("the TLS files can be used again", "section", section)
+			return
+		}
+		name := map[string]string{"CA": s.CA, "Cert": s.Cert, "Key": s.Key}[faulty(err)]
+		logger.Error("a TLS file cannot be used; what it held before stays",
+			"field", join(section, tlsField(section, err)), "file", name, "error", err)
+	}
+}
+
+// faulty is the file that is at fault: CA, Cert or Key.
+func faulty(err error) string {
+	var listener *certs.FileError
+	var replicas *vllm.FileError
+	switch {
+	case errors.As(err, &listener):
+		return listener.Field
+	case errors.As(err, &replicas):
+		return replicas.Field
+	}
+	return ""
+}
+
 // tlsField is the name that a section of the file has for the file that is at
 // fault.
 func tlsField(section string, err error) string {
-	var at *certs.FileError
-	if !errors.As(err, &at) {
-		return ""
-	}
-	if section == "tls" && at.Field == "CA" {
+	field := faulty(err)
+	if section == "tls" && field == "CA" {
 		return "client_ca"
 	}
-	return strings.ToLower(at.Field)
+	return strings.ToLower(field)
 }
 
 // checkTLS finds files that cannot be used, in every part of the file.

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/expediterhq/expediter/internal/certs"
 	"github.com/expediterhq/expediter/internal/certs/certtest"
+	"github.com/expediterhq/expediter/vllm"
 )
 
 // TestTLSMistakes: -check names the line and the field of each file that
@@ -56,6 +60,29 @@ func TestTLSMistakes(t *testing.T) {
 		got := report(t, file)
 		if tc.want == "" && got != nil || tc.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tc.want)) {
 			t.Errorf("%s: report = %q, want one line that begins with %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestReportTLS: the log has the field and the file that are at fault, and when
+// that is over.
+func TestReportTLS(t *testing.T) {
+	s := &certs.Source{CA: "a.pem", Cert: "c.pem", Key: "k.pem"}
+	half := errors.New("is half written")
+	for _, tc := range []struct {
+		section string
+		err     error
+		want    string
+	}{
+		{"tls", &certs.FileError{Field: "CA", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=tls.client_ca file=a.pem error="is half written"`},
+		{"redis", &certs.FileError{Field: "Cert", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=redis.cert file=c.pem error="is half written"`},
+		{"pools[].tls", &vllm.FileError{Field: "Key", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=pools[].tls.key file=k.pem error="vllm: TLS file Key: is half written"`},
+		{"tls", nil, `INFO msg="the TLS files can be used again" section=tls`},
+	} {
+		var log bytes.Buffer
+		reportTLS(tc.section, s, textLogger(&log))(tc.err)
+		if _, got, _ := strings.Cut(strings.TrimSpace(log.String()), "level="); got != tc.want {
+			t.Errorf("%s: log = %s\nwant %s", tc.section, got, tc.want)
 		}
 	}
 }

@@ -25,9 +25,7 @@ const redisDial = 2 * time.Second
 // dialer connects to Redis over TLS, with the files as they are then.
 func (c *redisConfig) dialer(logger *slog.Logger) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	source := c.source()
-	source.Report = func(err error) {
-		logger.Error("a TLS file cannot be used; what it held before stays", "field", "redis."+tlsField("redis", err), "error", err)
-	}
+	source.Report = reportTLS("redis", source, logger)
 	base := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(addr)
