@@ -3,35 +3,66 @@ package expediter
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/expediterhq/expediter/quota"
 )
 
-// flight holds the requests under way.
+// flight holds the requests under way, and the generations that serve them.
 type flight struct {
 	mu      sync.Mutex
 	on      map[*request]struct{}
+	serving []*generation // the current one, and those before it with requests
 	changed chan struct{} // closed when the last one leaves, while somebody waits
 }
 
 func (f *flight) init() { f.on = make(map[*request]struct{}) }
 
-func (f *flight) enter(q *request) {
+// enter gives q the current generation, which lasts until q leaves.
+func (f *flight) enter(q *request, current *atomic.Pointer[generation]) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	q.g = current.Load()
+	q.g.requests++
 	f.on[q] = struct{}{}
-	f.mu.Unlock()
 }
 
-func (f *flight) leave(q *request) {
+// leave returns q's generation if that ends with q, or else nil.
+func (f *flight) leave(q *request) (over *generation) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	delete(f.on, q)
 	if len(f.on) == 0 && f.changed != nil {
 		close(f.changed)
 		f.changed = nil
 	}
-	f.mu.Unlock()
+	if q.g.requests--; f.overLocked(q.g) {
+		over = q.g
+	}
+	return over
+}
+
+// swap makes next, which serves already, the generation of all requests to
+// come. One before it that has no requests ends.
+func (f *flight) swap(current *atomic.Pointer[generation], next *generation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if old := current.Swap(next); old != nil {
+		old.replaced = true
+		f.overLocked(old)
+	}
+}
+
+// overLocked reports whether nobody needs g any more, and strikes it off then.
+func (f *flight) overLocked(g *generation) bool {
+	if !g.replaced || g.requests > 0 {
+		return false
+	}
+	f.serving = slices.DeleteFunc(f.serving, func(o *generation) bool { return o == g })
+	return true
 }
 
 // wait returns true once nobody is under way, false when ctx ends first.

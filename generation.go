@@ -9,13 +9,17 @@ import (
 )
 
 // generation is one Config made ready to serve. A request keeps the one it
-// began with; a reload swaps in the next.
+// began with; a reload swaps in the next. What serves the pools of one lasts as
+// long as it has requests.
 type generation struct {
 	Config
 	pools    map[string]*pool
 	models   map[string]*Model
 	made     time.Time
 	scanners sync.Pool
+
+	requests int  // under way; guarded by the flight's lock
+	replaced bool // no further ones begin; guarded by the flight's lock
 }
 
 // scanner returns a scanner of events for body, to be put back in scanners.

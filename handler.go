@@ -59,7 +59,8 @@ func New(c Config) (*Handler, error) {
 }
 
 // Reload makes the Handler serve c from the next request on; requests under
-// way keep the Config they began with. On an error nothing changes. Pools
+// way keep the Config they began with: in line or running, a pool that c leaves
+// out serves those that it has to their end. On an error nothing changes. Pools
 // that keep their name and their registry.Pool keep their lines, prefix map
 // and what was learned. Limits.Bodies, Retry.Ratio and Retry.Burst stay as New set
 // them.
@@ -78,27 +79,20 @@ func (h *Handler) Reload(c Config) error {
 	return nil
 }
 
-// adopt starts what serves the pools of g, swaps g in, and ends what served
-// pools that g no longer has.
+// adopt starts what serves the pools of g, swaps g in, and ends what nobody
+// needs any more of old, which is nil at first.
 func (h *Handler) adopt(g, old *generation) {
 	for _, p := range g.pools {
-		h.serve(g, p)
+		h.begin(p)
 	}
-	h.current.Store(g)
-	if old == nil {
-		return
+	h.join(g)
+	for _, p := range g.pools {
+		h.compare(g, p)
+		h.watch(g, p)
 	}
-	for name, p := range old.pools {
-		next := g.pools[name]
-		if next == nil || next.tasks != p.tasks {
-			p.tasks.end()
-		}
-		if p.own != nil && (next == nil || next.own != p.own) {
-			p.own.Close()
-		}
-		if next == nil || !same(next.Transport, p.Transport) {
-			closeIdle(p.Transport)
-		}
+	h.flight.swap(&h.current, g)
+	if old != nil {
+		h.release(old)
 	}
 }
 
@@ -114,7 +108,7 @@ const (
 // clients have a second to take. The error is ctx's if any had to be ended.
 func (h *Handler) Drain(ctx context.Context) error {
 	h.draining.Store(true)
-	for _, p := range h.current.Load().pools {
+	for _, p := range h.flight.pools() {
 		if p.own != nil {
 			p.own.Close()
 		}
@@ -151,11 +145,8 @@ func (h *Handler) Close() error {
 	}
 	h.closed = true
 	h.stop()
-	for _, p := range h.current.Load().pools {
-		p.tasks.end()
-	}
 	h.tasks.Wait()
-	for _, p := range h.current.Load().pools {
+	for _, p := range h.flight.pools() {
 		closeIdle(p.Transport)
 	}
 	return nil

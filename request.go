@@ -80,13 +80,13 @@ type usage struct {
 // complete takes one request all the way.
 func (h *Handler) complete(w http.ResponseWriter, r *http.Request, kind openai.Kind) {
 	q := &request{
-		h: h, g: h.current.Load(), w: w, r: r, kind: kind,
+		h: h, w: w, r: r, kind: kind,
 		id: newID(), arrived: time.Now(),
 		prompt: prompts.Get().(*prompt),
 	}
 	q.ctx, q.cancel = context.WithCancelCause(r.Context())
 	q.rec = &Record{ID: q.id, Time: q.arrived, Endpoint: endpoint(kind)}
-	h.flight.enter(q)
+	h.flight.enter(q, &h.current)
 	defer q.finish()
 	w.Header()["X-Request-Id"] = []string{q.id}
 	if err := q.run(); err != nil {

@@ -213,7 +213,11 @@ func (q *request) refuser(e *openai.Error) Party {
 // finish gives back whatever the request still holds and hands over its
 // record. It runs last, on every path, also after a panic.
 func (q *request) finish() {
-	defer q.h.flight.leave(q) // last of all: whoever drains may close the sink right after
+	defer func() { // last of all: whoever drains may close the sink right after
+		if over := q.h.flight.leave(q); over != nil {
+			q.h.release(over)
+		}
+	}()
 	if p := recover(); p != nil {
 		q.contain(p)
 	}

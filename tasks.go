@@ -17,7 +17,7 @@ import (
 type tasks struct {
 	ctx    context.Context // ends with the pool
 	end    context.CancelFunc
-	freed  atomic.Pointer[Admitter] // who hears of room that appears
+	freed  atomic.Pointer[[]Admitter] // who hears of room that appears
 	parity *parity
 
 	watched   watched // with Handler.reload held
@@ -46,23 +46,21 @@ func same(a, b any) bool {
 	return reflect.ValueOf(a).Comparable() && a == b
 }
 
-// serve makes sure that the background of p is as g says: begun if p is new,
-// changed where something it depends on has changed.
-func (h *Handler) serve(g *generation, p *pool) {
-	if p.tasks == nil {
-		t := new(tasks)
-		t.ctx, t.end = context.WithCancel(h.ctx)
-		t.parity = &parity{ctx: t.ctx}
-		p.tasks = t
-		p.replicas.OnChange(func() {
-			if a := t.freed.Load(); a != nil {
-				(*a).Freed()
-			}
-		})
+// begin gives a pool that is new its background.
+func (h *Handler) begin(p *pool) {
+	if p.tasks != nil {
+		return
 	}
-	p.tasks.freed.Store(&p.Admitter)
-	h.compare(g, p)
-	h.watch(g, p)
+	t := new(tasks)
+	t.ctx, t.end = context.WithCancel(h.ctx)
+	t.parity = &parity{ctx: t.ctx}
+	t.freed.Store(new([]Admitter))
+	p.tasks = t
+	p.replicas.OnChange(func() {
+		for _, a := range *t.freed.Load() {
+			a.Freed()
+		}
+	})
 }
 
 // watch reads the metrics of p's replicas as g says.

@@ -1,0 +1,192 @@
+package expediter_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/admission"
+	"github.com/expediterhq/expediter/registry"
+	"github.com/expediterhq/expediter/sim"
+)
+
+// narrow has room for one request of full at a time.
+var narrow = option{sim: func(c *sim.Config) { c.KVTokens = 4096; c.MaxModelLen = 4096; c.Speed = 1 }}
+
+// full is a request that fills the KV cache of a narrow replica, and has nothing
+// in common with those of other words.
+func full(stream bool, word string) string {
+	return chatBody(stream, 100, strings.Repeat(word+" ", 10000/(len(word)+1)))
+}
+
+// scrapes is a front that counts how often the metrics of replica 0 are read.
+func scrapes(n *atomic.Int64) func(int, http.Handler) http.Handler {
+	return func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if i == 0 && r.URL.Path == "/metrics" {
+				n.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// secondPool puts a pool of that name with a replica of its own into the
+// house's registry, and takes the first out.
+func (h *house) secondPool(o option, name string) {
+	h.t.Helper()
+	first := h.pool
+	defer func() { h.pool = first }()
+	var err error
+	h.pool, err = registry.NewPool(registry.PoolConfig{Name: name})
+	must(h.t, err)
+	h.addReplica(o, 1)
+	h.config.Registry, err = registry.NewStatic(h.pool)
+	must(h.t, err)
+	h.config.Pools = []expediter.Pool{h.config.Pools[0]}
+	h.config.Pools[0].Name = name
+	h.config.Models = []expediter.Model{{Name: "gpt-fast", Pool: name}}
+}
+
+// TestPoolTakenOut: requests in line when a reload takes their pool out, or
+// gives it another line, are served as they would have been, and nothing of
+// the pool goes on after the last of them.
+func TestPoolTakenOut(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(h *house, o option)
+	}{
+		{"the model has another pool", func(h *house, o option) { h.secondPool(o, "other") }},
+		{"the registry has another pool by that name", func(h *house, o option) { h.secondPool(o, "small") }},
+		{"the pool has another line", func(h *house, _ option) {
+			c, err := admission.NewController(admission.Config{})
+			must(h.t, err)
+			h.config.Pools[0].Admitter = c
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var read atomic.Int64
+			o := narrow
+			o.front = scrapes(&read)
+			inMemory(t, o, func(t *testing.T, h *house) {
+				time.Sleep(time.Second) // the capacity is known
+				var answers sync.WaitGroup
+				for _, word := range []string{"one", "two", "three"} { // one runs, two wait
+					answers.Go(func() {
+						if status, body := h.chat(full(false, word)); status != 200 {
+							t.Errorf("status %d: %s", status, body)
+						}
+					})
+				}
+				time.Sleep(100 * time.Millisecond)
+				if n := h.handler.Lines()["small"].Waiting; n != 2 {
+					t.Fatalf("%d requests in line, want 2", n)
+				}
+				tt.change(h, o)
+				must(t, h.handler.Reload(h.config))
+				answers.Wait()
+				for i, r := range h.records.wait(t, 3) {
+					if r.Replica != "r0" || r.Status != expediter.StatusOK || i > 0 && r.QueueWait < 100*time.Millisecond {
+						t.Errorf("record %d = %+v, want a success on r0 after the wait", i, r)
+					}
+				}
+				if status, body := h.chat(full(false, "four")); status != 200 {
+					t.Errorf("after the reload: status %d: %s", status, body)
+				}
+				want := h.replicas[len(h.replicas)-1].reg.Name()
+				if got := h.records.wait(t, 4)[3].Replica; got != want {
+					t.Errorf("the next request went to %s, want %s", got, want)
+				}
+				synctest.Wait()
+				before := read.Load()
+				time.Sleep(10 * time.Second)
+				if got := read.Load() != before; got != (want == "r0") {
+					t.Errorf("the metrics of r0 are still read: %t, want %t", got, want == "r0")
+				}
+			})
+		})
+	}
+}
+
+// TestEndOfPoolTakenOut: Drain and Close reach requests in line for a pool that
+// was taken out.
+func TestEndOfPoolTakenOut(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(h *house)
+	}{
+		{"drain", func(h *house) { must(h.t, h.handler.Drain(h.t.Context())) }},
+		{"close", func(h *house) { must(h.t, h.handler.Close()) }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inMemory(t, narrow, func(t *testing.T, h *house) {
+				time.Sleep(time.Second)
+				running := h.post(t.Context(), "/v1/chat/completions", full(true, "one"))
+				waiting := make(chan string, 1)
+				go func() {
+					_, body := h.chat(full(false, "two"))
+					waiting <- body
+				}()
+				time.Sleep(100 * time.Millisecond)
+				h.secondPool(narrow, "other")
+				must(t, h.handler.Reload(h.config))
+				began := time.Now()
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					tt.end(h)
+				}()
+				if body := <-waiting; !strings.Contains(body, "shutting_down") {
+					t.Errorf("the answer to who waits is %s, want shutting_down", body)
+				}
+				if d := time.Since(began); d != 0 {
+					t.Errorf("who waits was answered after %v, want at once", d)
+				}
+				running.Body.Close()
+				<-ended
+			})
+		})
+	}
+}
+
+// TestPoolsTakenOutUnderLoad: reloads that change the pool of a model time and
+// again cost nobody an answer.
+func TestPoolsTakenOutUnderLoad(t *testing.T) {
+	h := open(t, option{replicas: 1})
+	first := h.config
+	h.secondPool(option{}, "other")
+	second := h.config
+	first.Models = first.Models[:1]
+	must(t, h.handler.Reload(first))
+	var stop atomic.Bool
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				resp := h.post(context.Background(), "/v1/chat/completions", chatBody(n%2 == 0, 3, "hi"))
+				if body := readAll(t, resp); resp.StatusCode != 200 {
+					t.Errorf("status %d: %s", resp.StatusCode, body)
+				}
+			}
+		})
+	}
+	for range 200 {
+		must(t, h.handler.Reload(second))
+		must(t, h.handler.Reload(first))
+	}
+	stop.Store(true)
+	clients.Wait()
+	served := make(map[string]int)
+	for _, r := range h.records.all() {
+		served[r.Pool]++
+	}
+	if served["small"] == 0 || served["other"] == 0 {
+		t.Errorf("requests by pool = %v, want some on both", served)
+	}
+}
