@@ -88,6 +88,7 @@ func TestOneMistake(t *testing.T) {
 		{"no keys", "    keys: [" + digest + "]\n", "", "8: tenants[0].keys: expected at least one key"},
 		{"bad digest", digest, "zzz", "9: tenants[0].keys[0]: want the 64 hexadecimal digits that gateway keygen prints, not a key"},
 		{"bad digest, named", digest, "{digest: zzz, name: ci}", "9: tenants[0].keys[0].digest: want the 64"},
+		{"no digest", digest, "{name: ci}", "9: tenants[0].keys[0].digest: must be set to what gateway keygen prints"},
 		{"digest of no key", digest, strings.Repeat("0", 64), "9: tenants[0].keys[0]: is that of no key at all"},
 		{"digest twice", digest, digest + ", " + strings.ToUpper(digest), "9: tenants[0].keys[1]: is that of tenants[0].keys[0] too"},
 		{"tokens per minute", "    keys", "    tokens_per_minute: -5\n    keys", "9: tenants[0].tokens_per_minute: is -5, want 1 to"},

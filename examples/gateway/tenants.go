@@ -50,6 +50,10 @@ func (p *parts) addTenants(c *config, m *mistakes) {
 
 // checkKey judges one key, apart from its tenant.
 func (p *parts) checkKey(at string, k *keyConfig, digests map[string]string, m *mistakes) {
+	if k.Digest == "" {
+		m.add(m.inside(at, "digest"), "must be set to what gateway keygen prints")
+		return
+	}
 	if sum, err := hex.DecodeString(k.Digest); err != nil || len(sum) != sha256.Size {
 		// The value is never shown: it might be a key put there by mistake.
 		m.add(m.inside(at, "digest"), "want the %d hexadecimal digits that gateway keygen prints, not a key", 2*sha256.Size)
