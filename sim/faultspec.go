@@ -42,7 +42,7 @@ func ParseFaults(spec string) (func(*Arrival) *Fault, error) {
 		}
 		when, what, ok := strings.Cut(text, ":")
 		if !ok {
-			return nil, fmt.Errorf("sim: fault %q: want WHEN:WHAT", text)
+			return nil, fmt.Errorf("sim: fault %q: want WHEN:WHAT, such as all:reset", text)
 		}
 		match, err := parseWhen(strings.TrimSpace(when))
 		if err != nil {

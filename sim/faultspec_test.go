@@ -73,7 +73,7 @@ func TestParseFaultsRefuses(t *testing.T) {
 // Who gets a word wrong is told the right ones.
 func TestParseFaultsListsTheWords(t *testing.T) {
 	for spec, want := range map[string]string{
-		"bar":          `sim: fault "bar": want WHEN:WHAT`,
+		"bar":          `sim: fault "bar": want WHEN:WHAT, such as all:reset`,
 		"foo:reset":    `sim: fault "foo:reset": "foo" is no condition, want all, every=N, rate=P or marker=TEXT`,
 		"all:bar":      `sim: fault "all:bar": "bar" is no action, want reset, hangup, stall, finish, error, done, die, hang, none or status=CODE`,
 		"all:none@bar": `sim: fault "all:none@bar": "bar" is no phase, want headers, request, head, token=N or end`,
