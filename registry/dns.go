@@ -44,7 +44,9 @@ type DNSConfig struct {
 // DNS keeps a pool's members like the addresses of a name. Each is called by
 // its address and port. A lookup that fails, or finds no address that is
 // allowed, changes nothing: a resolver that is down must not empty a pool that
-// works. Members that were added otherwise are left alone, and so is a replica
+// works. A lookup that gives no IPv4 or no IPv6 address, while members have such,
+// is followed by one for these alone, since resolvers leave out the half that
+// failed; it has failed if that one does. Members that were added otherwise are left alone, and so is a replica
 // that has an address of the name but was listed by [Static.Replace]. All
 // methods may be called concurrently.
 type DNS struct {
@@ -152,29 +154,6 @@ func (d *DNS) tell(ctx context.Context, err error) {
 			d.cfg.OnOutage(err)
 		}
 	}
-}
-
-// resolve returns the addresses that replicas may have, at least one.
-func (d *DNS) resolve(ctx context.Context) ([]netip.Addr, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
-	defer cancel()
-	addrs, err := d.cfg.Resolver.LookupNetIP(ctx, "ip", d.cfg.Host)
-	if err != nil {
-		return nil, &lookupError{d.cfg.Host, err}
-	}
-	if len(addrs) == 0 {
-		return nil, &lookupError{d.cfg.Host, errNoAddress}
-	}
-	usable := make([]netip.Addr, 0, len(addrs))
-	for _, a := range addrs {
-		if a = a.Unmap(); d.allowed(a) && !slices.Contains(usable, a) {
-			usable = append(usable, a)
-		}
-	}
-	if len(usable) == 0 {
-		return nil, &lookupError{d.cfg.Host, notAllowed(addrs)}
-	}
-	return usable, nil
 }
 
 // follow adds members for new addresses and removes those missing too often:

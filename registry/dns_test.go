@@ -32,7 +32,7 @@ func (n *names) set(err error, hang bool, addrs ...string) {
 }
 
 func (n *names) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	if network != "ip" || host != "vllm.default.svc" {
+	if !strings.HasPrefix(network, "ip") || host != "vllm.default.svc" {
 		return nil, errors.New("unexpected question " + network + " " + host)
 	}
 	n.mu.Lock()
@@ -42,8 +42,10 @@ func (n *names) LookupNetIP(ctx context.Context, network, host string) ([]netip.
 		return nil, ctx.Err()
 	}
 	var out []netip.Addr
-	for _, a := range n.addrs {
-		out = append(out, netip.MustParseAddr(a))
+	for _, s := range n.addrs {
+		if a := netip.MustParseAddr(s); network == "ip" || (network == "ip4") == a.Unmap().Is4() {
+			out = append(out, a)
+		}
 	}
 	return out, n.err
 }
