@@ -39,6 +39,10 @@ type DNSConfig struct {
 	// OnChange is called with the members that were added and those that were
 	// taken away. If nil, neither is told.
 	OnChange func(joined, left []*Replica)
+	// OnLeftOut is called when other addresses than before cannot be added, with
+	// the reasons, and with nil when none is left out any more. If nil, neither
+	// is told.
+	OnLeftOut func(error)
 }
 
 // DNS keeps a pool's members like the addresses of a name. Each is called by
@@ -55,8 +59,10 @@ type DNS struct {
 
 	mu      sync.Mutex // not held while an answer is waited for
 	members map[string]*found
+	filled  []filling    // what Fill gave to a pool that d's may have become since
 	answer  []netip.Addr // that Follow has to follow; nil if there is none
 	last    []netip.Addr // that the members were made like
+	leftOut string       // why some of them are no members
 	looked  bool
 	down    bool // the last lookup failed
 }
@@ -127,16 +133,31 @@ func (d *DNS) Ask(ctx context.Context) error {
 func (d *DNS) Follow() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	claimed := d.claim()
 	if d.answer == nil {
-		d.dropPlain()
+		d.dropPlain(claimed)
 		return nil
 	}
 	d.last, d.answer = d.answer, nil
-	err := d.follow(d.last)
+	err := d.follow(d.last, claimed)
 	if err != nil && d.cfg.OnError != nil {
 		d.cfg.OnError(err)
 	}
+	d.tellLeftOut(err)
 	return err
+}
+
+// tellLeftOut calls who wants to know of addresses that cannot be added, if
+// they are others than at the last call.
+func (d *DNS) tellLeftOut(err error) {
+	reasons := ""
+	if err != nil {
+		reasons = err.Error()
+	}
+	if reasons != d.leftOut && d.cfg.OnLeftOut != nil {
+		d.cfg.OnLeftOut(err)
+	}
+	d.leftOut = reasons
 }
 
 // tell calls those who want to know of failures. One that only the end of ctx
@@ -158,7 +179,7 @@ func (d *DNS) tell(ctx context.Context, err error) {
 
 // follow adds members for new addresses and removes those missing too often:
 // a resolver may answer with a part of a long list at a time.
-func (d *DNS) follow(addrs []netip.Addr) error {
+func (d *DNS) follow(addrs []netip.Addr, claimed []*Replica) error {
 	var leaving []*Replica
 	seen := make(map[string]bool, len(addrs))
 	for _, a := range addrs {
@@ -174,25 +195,26 @@ func (d *DNS) follow(addrs []netip.Addr) error {
 			delete(d.members, url)
 		}
 	}
-	return d.exchange(leaving, addrs)
+	return d.exchange(leaving, addrs, claimed)
 }
 
-// exchange makes members of addresses that have none, and of leaving none.
-func (d *DNS) exchange(leaving []*Replica, addrs []netip.Addr) error {
+// exchange makes members of addresses that have none, and of leaving none. It
+// tells of these, and of those that were claimed.
+func (d *DNS) exchange(leaving []*Replica, addrs []netip.Addr, claimed []*Replica) error {
 	var joining []ReplicaConfig
 	byURL := make(map[string]netip.Addr, len(addrs))
 	for _, a := range addrs {
 		url := d.url(a)
 		byURL[url] = a
 		if m := d.members[url]; m == nil || !d.pool.holds(m.replica) {
-			joining = append(joining, ReplicaConfig{Name: d.hostPort(a), URL: url, Zone: d.cfg.Zone})
+			joining = append(joining, d.replica(a))
 		}
 	}
 	joined, left, err := d.pool.exchange(leaving, joining)
 	for _, r := range joined {
 		d.members[r.url] = &found{replica: r, addr: byURL[r.url]}
 	}
-	if len(joined)+len(left) > 0 && d.cfg.OnChange != nil {
+	if joined = append(claimed, joined...); len(joined)+len(left) > 0 && d.cfg.OnChange != nil {
 		d.cfg.OnChange(joined, left)
 	}
 	return err
@@ -200,11 +222,17 @@ func (d *DNS) exchange(leaving []*Replica, addrs []netip.Addr) error {
 
 // Refill gives the pool again what the last answer held and something else
 // took away, such as a replica whose address was listed for a time. It looks
-// nothing up.
+// nothing up. An answer that has not been followed is followed instead.
 func (d *DNS) Refill() error {
 	d.mu.Lock()
+	if d.answer != nil {
+		d.mu.Unlock()
+		return d.Follow()
+	}
 	defer d.mu.Unlock()
-	return d.exchange(nil, d.last)
+	err := d.exchange(nil, d.last, d.claim())
+	d.tellLeftOut(err)
+	return err
 }
 
 func (d *DNS) allowed(a netip.Addr) bool {
@@ -215,6 +243,11 @@ func (d *DNS) allowed(a netip.Addr) bool {
 		return false
 	}
 	return d.cfg.Allow == nil || slices.ContainsFunc(d.cfg.Allow, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+// replica is the one at a.
+func (d *DNS) replica(a netip.Addr) ReplicaConfig {
+	return ReplicaConfig{Name: d.hostPort(a), URL: d.url(a), Zone: d.cfg.Zone}
 }
 
 func (d *DNS) hostPort(a netip.Addr) string {

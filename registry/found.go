@@ -31,7 +31,7 @@ func (p *Pool) exchange(leaving []*Replica, joining []ReplicaConfig) (joined, le
 			continue
 		}
 		if errs[i] = p.clash(next, cfg.Name, targets[i]); errs[i] == nil {
-			r := p.newReplica(cfg, targets[i], freeSlot(append(old[:len(old):len(old)], joined...)))
+			r := p.newReplica(cfg, targets[i], freeSlot(next))
 			r.found = true
 			next, joined = append(next, r), append(joined, r)
 		} else if errors.Is(errs[i], errAddressTaken) {
@@ -65,6 +65,19 @@ func (p *Pool) holds(r *Replica) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return r.found && !r.is(removed)
+}
+
+// foundAt returns the member at url that a discovery added and that was not
+// listed since, or nil.
+func (p *Pool) foundAt(url string) *Replica {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.Replicas() {
+		if r.found && r.url == url {
+			return r
+		}
+	}
+	return nil
 }
 
 // rezone says where a member that a discovery added runs.

@@ -1,6 +1,9 @@
 package registry
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Inherit makes d the keeper of the members that old keeps of the same pool.
 // Those that d finds too stay the same *Replica; the others leave with the
@@ -10,10 +13,15 @@ import "strings"
 //
 // Members that old reaches by http leave with the first Follow or Look of a d
 // for https in any case.
+//
+// It panics if old is of another pool.
 func (d *DNS) Inherit(old *DNS) {
+	if old.pool != d.pool {
+		panic(fmt.Sprintf("registry: DNS.Inherit: expected a DNS of the same pool %q, got one of pool %q", d.pool.name, old.pool.name))
+	}
 	old.mu.Lock()
 	members := old.members
-	old.members, old.last, old.answer = map[string]*found{}, nil, nil
+	old.members, old.filled, old.last, old.answer = map[string]*found{}, nil, nil, nil
 	same := old.cfg.Host == d.cfg.Host && old.cfg.Port == d.cfg.Port && old.cfg.Scheme == d.cfg.Scheme
 	old.mu.Unlock()
 	d.mu.Lock()
@@ -29,15 +37,20 @@ func (d *DNS) Inherit(old *DNS) {
 
 // dropPlain takes away members that were inherited and are reached without
 // TLS, which d was told to use.
-func (d *DNS) dropPlain() {
+func (d *DNS) dropPlain(claimed []*Replica) {
 	var leaving []*Replica
 	for url, m := range d.members {
-		if d.cfg.Scheme == "https" && strings.HasPrefix(url, "http://") {
+		if !d.secure(url) {
 			leaving = append(leaving, m.replica)
 			delete(d.members, url)
 		}
 	}
-	_ = d.exchange(leaving, nil) // nothing joins, so that nothing can be wrong
+	_ = d.exchange(leaving, nil, claimed) // nothing joins, so that nothing can be wrong
+}
+
+// secure reports whether url is as safe as d is to be.
+func (d *DNS) secure(url string) bool {
+	return d.cfg.Scheme != "https" || !strings.HasPrefix(url, "http://")
 }
 
 // Leave takes the members that d added out of the pool; what is in flight on
@@ -50,6 +63,6 @@ func (d *DNS) Leave() {
 		leaving = append(leaving, m.replica)
 	}
 	clear(d.members)
-	d.last, d.answer = nil, nil
-	_ = d.exchange(leaving, nil) // nothing joins, so that nothing can be wrong
+	d.filled, d.last, d.answer = nil, nil, nil
+	_ = d.exchange(leaving, nil, nil) // nothing joins, so that nothing can be wrong
 }

@@ -100,8 +100,9 @@ func TestReplaceKeepsFound(t *testing.T) {
 
 	s.list(registry.PoolConfig{}, registry.ReplicaConfig{URL: url1, Zone: "b"})
 	s.check("one is listed", url1+" b", url2)
-	if listed := s.pool.Replicas()[0]; listed == one || listed.Slot() == one.Slot() || one.Routable(t0) || one.Load().KV != 10 {
-		t.Errorf("a listed replica of another name: same %v, slots %d and %d, ledger %+v", listed == one, listed.Slot(), one.Slot(), one.Load())
+	if listed := s.pool.Replicas()[0]; listed == one || listed.Slot() != one.Slot() || listed.Generation() == one.Generation() || one.Routable(t0) || one.Load().KV != 10 {
+		t.Errorf("a listed replica of another name: same %v, slots %d and %d, generations %d and %d, ledger %+v", listed == one,
+			listed.Slot(), one.Slot(), listed.Generation(), one.Generation(), one.Load())
 	}
 	l.Release()
 	s.finds(d, "10.0.0.2")

@@ -59,7 +59,8 @@ func (s *Static) Pools() []*Pool {
 // members, and members with the same name and URL stay the same *Replica,
 // with their ledger, state, health and slot. So do members that a [DNS] added,
 // unless one of the new members has their name or address; who stops that DNS
-// lets it take them along with [DNS.Leave]. The *Pool given for a name that is
+// lets it take them along with [DNS.Leave]. [DNS.Fill] gives new pools what a
+// DNS is to have in them. The *Pool given for a name that is
 // known is then not in use. When pools are invalid nothing is changed.
 func (s *Static) Replace(pools ...*Pool) error {
 	s.mu.Lock()
@@ -111,36 +112,38 @@ func (p *Pool) adopt(n *Pool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cfg.Store(&cfg)
-	old := p.Replicas()
-	kept := make(map[string]*Replica, len(old))
-	for _, r := range old {
-		kept[r.name] = r
+	old := make(map[string]*Replica)
+	for _, r := range p.Replicas() {
+		old[r.name] = r
 	}
-	next := make([]*Replica, 0, len(wanted))
-	occupied := slices.Clone(old)
-	for _, w := range wanted {
-		if r := kept[w.name]; r != nil && r.url == w.url {
+	next := make([]*Replica, len(wanted), len(wanted)+len(old)) // nil where a new one comes
+	var staying []*Replica
+	for i, w := range wanted {
+		if r := old[w.name]; r != nil && r.url == w.url {
 			r.traits.Store(w.traits.Load())
-			r.found = false
-			delete(kept, w.name)
-			next = append(next, r)
-			continue
+			r.found = w.found
+			delete(old, w.name)
+			next[i], staying = r, append(staying, r)
 		}
-		rc := ReplicaConfig{Name: w.name, URL: w.url, Zone: w.Zone(), Weight: w.Weight()}
-		r := p.newReplica(rc, w.target, freeSlot(occupied))
-		occupied = append(occupied, r)
-		next = append(next, r)
 	}
-	for _, r := range old {
-		if r.found && kept[r.name] == r && p.clash(next, r.name, r.target) == nil {
-			delete(kept, r.name)
-			next = append(next, r)
+	for _, r := range p.Replicas() {
+		if r.found && old[r.name] == r && p.clash(wanted, r.name, r.target) == nil {
+			delete(old, r.name)
+			next, staying = append(next, r), append(staying, r)
+		}
+	}
+	for i, w := range wanted {
+		if next[i] == nil {
+			rc := ReplicaConfig{Name: w.name, URL: w.url, Zone: w.Zone(), Weight: w.Weight()}
+			next[i] = p.newReplica(rc, w.target, freeSlot(staying))
+			next[i].found = w.found
+			staying = append(staying, next[i])
 		}
 	}
 	for _, r := range next {
 		r.assume(cfg.KVTokens)
 	}
-	p.replaceLocked(next, slices.Collect(maps.Values(kept)))
+	p.replaceLocked(next, slices.Collect(maps.Values(old)))
 }
 
 // assume gives r a KV capacity until it reports its own.
