@@ -135,7 +135,7 @@ func (d *DNS) Follow() error {
 	defer d.mu.Unlock()
 	claimed := d.claim()
 	if d.answer == nil {
-		d.dropPlain(claimed)
+		d.dropUseless(claimed)
 		return nil
 	}
 	d.last, d.answer = d.answer, nil

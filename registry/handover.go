@@ -11,8 +11,8 @@ import (
 // nothing then, and its Run must have returned. It is called before d's first
 // Follow or Look, between Ask and Follow at the latest.
 //
-// Members that old reaches by http leave with the first Follow or Look of a d
-// for https in any case.
+// Members that d does not allow, or that old reaches by http and d is to reach
+// by https, leave with the first Follow or Look of d in any case.
 //
 // It panics if old is of another pool.
 func (d *DNS) Inherit(old *DNS) {
@@ -35,12 +35,12 @@ func (d *DNS) Inherit(old *DNS) {
 	}
 }
 
-// dropPlain takes away members that were inherited and are reached without
-// TLS, which d was told to use.
-func (d *DNS) dropPlain(claimed []*Replica) {
+// dropUseless takes away members that were inherited and that d would not find:
+// they are not allowed, or reached without TLS, which d was told to use.
+func (d *DNS) dropUseless(claimed []*Replica) {
 	var leaving []*Replica
 	for url, m := range d.members {
-		if !d.secure(url) {
+		if !d.secure(url) || !d.allowed(m.addr) {
 			leaving = append(leaving, m.replica)
 			delete(d.members, url)
 		}

@@ -145,7 +145,7 @@ func TestInherit(t *testing.T) {
 	}{
 		{"other zone", registry.DNSConfig{Zone: "b"}, []string{url1 + " b", url2 + " b"}, []string{url1 + " b", url2 + " b", url3 + " b"}, true},
 		{"other networks", registry.DNSConfig{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/31")}},
-			[]string{url1, url2}, []string{url2, url3}, true},
+			[]string{url2}, []string{url2, url3}, true},
 		{"other port", registry.DNSConfig{Port: 9000}, []string{url1, url2}, []string{"http://10.0.0.2:9000", "http://10.0.0.3:9000"}, false},
 		{"https", registry.DNSConfig{Scheme: "https"}, nil, []string{"https://10.0.0.2:8000", "https://10.0.0.3:8000"}, false},
 	} {

@@ -68,7 +68,9 @@ type renewal struct {
 	lost error      // why next has no answer
 }
 
-// ask looks new searches up, and changes nothing yet.
+// ask looks new searches up, and those that have found nothing for a pool
+// without a listed replica. It fills the pools of p with what they are to have,
+// and changes nothing else yet.
 func (g *gateway) ask(ctx context.Context, p parts) []renewal {
 	out := make([]renewal, len(p.searches))
 	var asked sync.WaitGroup
@@ -78,6 +80,9 @@ func (g *gateway) ask(ctx context.Context, p parts) []renewal {
 		r.old = g.discoveries[r.pool]
 		if r.old != nil && r.old.search == s {
 			r.next = r.old
+			if r.fill(p.pools[i]); len(p.pools[i].Replicas()) == 0 {
+				asked.Go(func() { r.lost = r.next.dns.Ask(ctx) })
+			}
 			continue
 		}
 		pool, ok := g.registry.Pool(r.pool)
@@ -89,7 +94,21 @@ func (g *gateway) ask(ctx context.Context, p parts) []renewal {
 		}
 	}
 	asked.Wait()
+	for i := range out {
+		out[i].fill(p.pools[i])
+	}
 	return out
+}
+
+// fill gives pool, which is to be the renewed one, what is found for it.
+func (r *renewal) fill(pool *registry.Pool) {
+	switch {
+	case r.next == nil:
+	case r.old == nil || r.old == r.next:
+		r.next.dns.Fill(pool, nil)
+	default:
+		r.next.dns.Fill(pool, r.old.dns)
+	}
 }
 
 // follow makes lookups what ask found, after the registry has its pools. A
@@ -105,7 +124,7 @@ func (g *gateway) follow(renewals []renewal) {
 		switch {
 		case r.next == r.old:
 			if r.old != nil {
-				g.warnLeftOut(r.pool, r.old.dns.Refill())
+				_ = r.old.dns.Refill() // told to those who are called, as all errors here
 			}
 			continue
 		case r.old != nil:
@@ -118,7 +137,7 @@ func (g *gateway) follow(renewals []renewal) {
 		if r.old != nil {
 			r.next.dns.Inherit(r.old.dns)
 		}
-		g.warnLeftOut(r.pool, r.next.dns.Follow())
+		_ = r.next.dns.Follow()
 		r.next.run()
 	}
 	g.endDiscoveries() // of pools that are no more; requests on them keep their replicas
@@ -129,6 +148,9 @@ func (g *gateway) follow(renewals []renewal) {
 // are looked up before, which may take a while.
 func (g *gateway) replace(ctx context.Context, p parts) error {
 	renewals := g.ask(ctx, p)
+	if ctx.Err() != nil { // what could not be looked up says nothing of the file
+		return context.Cause(ctx)
+	}
 	if err := refuse(p, renewals); err != nil && !g.without {
 		return err
 	}
@@ -152,22 +174,15 @@ func (g *gateway) discover(ctx context.Context, p parts) (lost []error) {
 	return lost
 }
 
-// refuse says which pools of p would have no replicas, because those that they
-// are to have from now on could not be looked up.
+// refuse says which pools of p would have no replica that can be used, because
+// those that they are to have from now on could not be looked up.
 func refuse(p parts, renewals []renewal) error {
 	for i, r := range renewals {
-		if r.lost != nil && r.old == nil && len(p.pools[i].Replicas()) == 0 {
+		if r.lost != nil && len(p.pools[i].Replicas()) == 0 {
 			return fmt.Errorf("pool %q would have no replica: %w; -without-replicas goes on anyway", r.pool, r.lost)
 		}
 	}
 	return nil
-}
-
-// warnLeftOut tells of replicas that were found and could not be added.
-func (g *gateway) warnLeftOut(pool string, err error) {
-	if err != nil {
-		g.logger.Warn("a replica that was found is left out", "pool", pool, "error", err)
-	}
 }
 
 // newDiscovery returns a discovery that has not begun, nil for no search.
@@ -190,6 +205,13 @@ func (g *gateway) newDiscovery(pool *registry.Pool, s search) (*discovery, error
 	}
 	cfg.OnChange = func(joined, left []*registry.Replica) {
 		logger.Info("replicas changed", "joined", namesOf(joined), "left", namesOf(left))
+	}
+	cfg.OnLeftOut = func(err error) {
+		if err != nil {
+			logger.Warn("a replica that was found is left out", "error", err)
+			return
+		}
+		logger.Info("no replica that was found is left out any more")
 	}
 	dns, err := registry.NewDNS(pool, cfg)
 	if err != nil {

@@ -170,14 +170,14 @@ func (g *gateway) with(p parts) expediter.Config {
 // followHangups reloads on each signal until end is called, which returns once
 // no reload is under way.
 func (g *gateway) followHangups(ctx context.Context, hup <-chan os.Signal) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		g.reloadOn(ctx, hup)
 	}()
 	return func() {
-		cancel()
+		cancel(errEnding)
 		<-ended
 	}
 }
@@ -196,19 +196,34 @@ func (g *gateway) reloadOn(ctx context.Context, hup <-chan os.Signal) {
 			continue
 		case <-hup:
 		}
-		if err := g.reload(ctx); err != nil {
+		var part *partly
+		switch err := g.reload(ctx); {
+		case err == nil:
+			g.logger.Info("configuration reloaded", "config", g.path)
+		case errors.As(err, &part):
+			g.logger.Error("configuration reloaded in part", "done", part.done, "error", part.err)
+		default:
 			g.logger.Error("configuration not reloaded; the old one stays", "error", err)
-			continue
 		}
-		g.logger.Info("configuration reloaded", "config", g.path)
 	}
 }
+
+// errEnding is why a reload that is under way when the gateway ends is given up.
+var errEnding = errors.New("the gateway is shutting down")
+
+// partly is the error of a reload of which something is done.
+type partly struct {
+	done string
+	err  error
+}
+
+func (p *partly) Error() string { return p.done + " replaced, the rest not: " + p.err.Error() }
 
 // reload swaps in what the file says: pools, models, tenants and limits.
 // Listeners, Redis, the pepper and the usage file stay as they were opened. A
 // file with a mistake changes nothing, nor does one by which a pool would be
-// left without replicas, as at the start; where a later step fails, the error
-// says which ones are done.
+// left without a replica that can be used, as at the start; where a later step
+// fails, the error is a *partly.
 func (g *gateway) reload(ctx context.Context) error {
 	c, p, err := load(g.path, g.addr)
 	if err != nil {
@@ -221,15 +236,17 @@ func (g *gateway) reload(ctx context.Context) error {
 		return err
 	}
 	if err := g.serve(p); err != nil {
-		return errors.Join(errors.New("pools are replaced, the rest is not"), err)
+		return &partly{"pools", err}
 	}
 	if err := g.keys.Replace(p.keys); err != nil {
-		return errors.Join(errors.New("pools and models are replaced, the keys are not"), err)
+		return &partly{"pools and models", err}
 	}
 	warn(c, p.file, time.Now(), g.logger)
 	g.metrics.SetNames(p.names)
 	if g.tls != nil && c.TLS.Cert != "" {
-		return g.tls.use(c.TLS)
+		if err := g.tls.use(c.TLS); err != nil {
+			return &partly{"all but the certificate for clients", err}
+		}
 	}
 	return nil
 }
