@@ -43,11 +43,12 @@ func (pc *poolConfig) checkDNS(at string, pool *registry.Pool, m *mistakes) {
 		Host: pc.DNS.Host, Port: pc.DNS.Port, Scheme: pc.DNS.Scheme,
 		Interval: pc.DNS.Interval, Timeout: pc.DNS.Timeout, Misses: pc.DNS.Misses,
 	}
+	if cfg.Interval != 0 && cfg.Interval < shortestLook {
+		m.add(here+".interval", "expected at least %v, or 0 for the default, got %v", shortestLook, cfg.Interval)
+		cfg.Interval = 0
+	}
 	if _, err := registry.NewDNS(pool, cfg); err != nil {
 		m.addError(here, &pc.DNS, err)
-	}
-	if i := pc.DNS.Interval; i > 0 && i < shortestLook {
-		m.add(here+".interval", "expected at least %v, got %v", shortestLook, i)
 	}
 	if pc.TLS != (upstreamTLS{}) && pc.DNS.Scheme == "http" {
 		m.add(here+".scheme", "expected https, since the pool has tls")

@@ -105,33 +105,19 @@ func (g *gateway) renew() error {
 	return nil
 }
 
-// parseNetworks reads networks separated by spaces. They are good.
-func parseNetworks(list string) []netip.Prefix {
-	var out []netip.Prefix
-	for s := range strings.FieldsSeq(list) {
-		if p, err := parseNetwork(s); err == nil {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// parseNetwork reads a network such as 10.0.0.0/8, or one address.
-func parseNetwork(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	return netip.ParsePrefix(s)
-}
-
 // checkUpstream finds replicas that the gateway would never connect to.
 func (pc *poolConfig) checkUpstream(at string, m *mistakes) {
 	var d vllm.Dialer
 	for i, s := range pc.Networks {
 		p, err := parseNetwork(s)
+		here := fmt.Sprintf("%s.networks[%d]", at, i)
 		if err != nil {
-			m.add(fmt.Sprintf("%s.networks[%d]", at, i), "expected a network such as 10.0.0.0/8, or an address, got %q", s)
+			m.add(here, "expected a network such as 10.0.0.0/8, or an address, got %q", s)
 			return // nothing can be said of the replicas
+		}
+		if why := useless(p); why != "" {
+			m.add(here, "%s, got %q", why, s)
+			return
 		}
 		d.Allow = append(d.Allow, p)
 	}
