@@ -71,7 +71,7 @@ func (q *request) forward() (err error) {
 	q.forgetAnswer()
 	a := attempt{request: q, began: time.Now()}
 	a.ctx, a.cancel = context.WithCancelCause(q.ctx)
-	a.dog = watch(a.cancel, givenUp(q.replica))
+	a.dog = watch(a.cancel, q.givenUp())
 	defer a.dog.stop()
 	defer a.cancel(nil)
 	defer func() { err = a.own(err) }()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter/internal/h1"
-	"github.com/expediterhq/expediter/registry"
 )
 
 // staleWindow is how soon after dispatch the loss of a kept connection may
@@ -94,17 +93,12 @@ func cut(err error) bool {
 	return !errors.As(err, &timed) || !timed.Timeout() || errors.Is(err, syscall.ETIMEDOUT)
 }
 
-// givenUp returns a function that reports whether r has been taken out of
-// rotation since, because its engine makes no step or it answers no probe. Then
-// nothing is to be expected of it, however long a prompt may take. Ejections for
-// requests that failed say nothing of the others, and a trial is what a replica
-// is given that is out already.
-func givenUp(r *registry.Replica) func() bool {
-	if _, out := r.Ejected(); out {
+// givenUp returns a function that reports whether the replica has been given up
+// since: nothing is to be expected of it, however long a prompt may take. The
+// request that it is tried with again has its whole time.
+func (q *request) givenUp() func() bool {
+	if q.lease.Trial() {
 		return func() bool { return false }
 	}
-	return func() bool {
-		why, out := r.Ejected()
-		return out && (why == registry.ByFreeze || why == registry.ByProbe)
-	}
+	return q.replica.GivenUp
 }

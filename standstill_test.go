@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/expediterhq/expediter"
+	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/sim"
 )
 
@@ -190,6 +191,58 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 		}
 		if trials != 1 {
 			t.Errorf("%d requests on the replica on trial, want 1", trials)
+		}
+	})
+}
+
+// TestRequestsThatFailDoNotHideASilentMachine: a replica may be ejected for the
+// requests that failed before its probes tell; those that wait leave it too.
+func TestRequestsThatFailDoNotHideASilentMachine(t *testing.T) {
+	waits := make(chan struct{})
+	front := func(i int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			first := strings.Contains(string(b), "waits")
+			if i == 0 && first {
+				close(waits)
+			}
+			select {
+			case <-waits:
+				if i == 0 && r.Method == http.MethodPost && !first {
+					panic(http.ErrAbortHandler)
+				}
+				if i == 0 {
+					<-r.Context().Done()
+					return
+				}
+			default:
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			next.ServeHTTP(w, r)
+		})
+	}
+	inMemory(t, option{replicas: 2, front: front}, func(t *testing.T, h *house) {
+		h.replicas[1].reg.Drain()
+		time.Sleep(3 * time.Second)
+		began, took := time.Now(), make(chan time.Duration, 1)
+		go func() {
+			if status, body := h.chat(chatBody(false, 3, "waits")); status != 200 {
+				t.Errorf("status %d, body %s", status, body)
+			}
+			took <- time.Since(began)
+		}()
+		<-waits
+		h.replicas[1].reg.Resume()
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() { h.chat(chatBody(false, 3, fmt.Sprint(i))) })
+		}
+		all.Wait()
+		if why, out := h.replicas[0].reg.Ejected(); !out || why != registry.ByFailures {
+			t.Errorf("Ejected = %q, %t; want it for failures", why, out)
+		}
+		if d := <-took; d > 15*time.Second {
+			t.Errorf("the request that waited was answered after %v, want three probes' time", d)
 		}
 	})
 }

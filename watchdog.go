@@ -25,9 +25,22 @@ type watchdog struct {
 	timer  *time.Timer
 	began  time.Time
 	last   atomic.Int64 // nanoseconds from began to the last progress
-	limit  atomic.Int64 // nanoseconds allowed from there
-	away   atomic.Bool  // the goroutine waits for somebody else than the replica
-	cause  atomic.Pointer[error]
+	wait   atomic.Pointer[patience]
+	away   atomic.Bool // the goroutine waits for somebody else than the replica
+}
+
+// patience is how long after the last progress an attempt ends, and why.
+type patience struct {
+	limit time.Duration
+	cause error
+}
+
+// next returns when to look again if so much time is left.
+func (p *patience) next(left time.Duration) time.Duration {
+	if p.cause == errNoFirstToken {
+		return min(left, lookout)
+	}
+	return left
 }
 
 // watch returns a watchdog that waits for expect.
@@ -39,21 +52,13 @@ func watch(cancel context.CancelCauseFunc, lost func() bool) *watchdog {
 // again. It is for one goroutine.
 func (d *watchdog) expect(limit time.Duration, cause error) {
 	d.last.Store(int64(time.Since(d.began)))
-	d.limit.Store(int64(limit))
-	d.cause.Store(&cause)
+	p := &patience{limit, cause}
+	d.wait.Store(p)
 	if d.timer == nil {
-		d.timer = time.AfterFunc(next(limit, cause), d.look)
+		d.timer = time.AfterFunc(p.next(limit), d.look)
 	} else {
-		d.timer.Reset(next(limit, cause))
+		d.timer.Reset(p.next(limit))
 	}
-}
-
-// next returns when to look again if so much time is left.
-func next(left time.Duration, cause error) time.Duration {
-	if cause == errNoFirstToken {
-		return min(left, lookout)
-	}
-	return left
 }
 
 // progress notes that something came.
@@ -69,18 +74,21 @@ func (d *watchdog) back() {
 }
 
 func (d *watchdog) look() {
+	p := d.wait.Load()
 	away := d.away.Load() // before last, which back stores first
-	left := d.last.Load() + d.limit.Load() - int64(time.Since(d.began))
+	left := time.Duration(d.last.Load()) + p.limit - time.Since(d.began)
 	if away {
-		left = d.limit.Load()
+		left = p.limit
 	}
-	switch cause := *d.cause.Load(); {
-	case cause == errNoFirstToken && d.lost():
-		d.cancel(errStandsStill)
+	switch {
+	case p.cause == errNoFirstToken && d.lost():
+		if d.wait.Load() == p { // the first token may have come just now
+			d.cancel(errStandsStill)
+		}
 	case left > 0:
-		d.timer.Reset(next(time.Duration(left), cause))
+		d.timer.Reset(p.next(left))
 	default:
-		d.cancel(cause)
+		d.cancel(p.cause)
 	}
 }
 

@@ -57,6 +57,7 @@ func (r *Replica) watch(before *report, s *State) (out bool) {
 	}
 	moved := before == nil || prev.Steps != s.Steps
 	if moved && before != nil {
+		r.givenUp.Store(false)
 		r.Progress(s.At)
 		r.learnFromCounters(&prev, s)
 	}
@@ -66,6 +67,10 @@ func (r *Replica) watch(before *report, s *State) (out bool) {
 	still := &r.health.still
 	still.note(s, prev.At, r.ledger.since(), moved)
 	since, ok := still.since(time.Unix(0, r.progress.Load()))
-	return ok && s.At.Sub(since) >= cfg.Frozen && !r.is(ejected|asleep) &&
-		r.ejectLocked(ByFreeze, cfg.Pause, s.At)
+	if !ok || s.At.Sub(since) < cfg.Frozen || r.is(asleep) {
+		return false
+	}
+	out = !r.is(ejected) && r.ejectLocked(ByFreeze, cfg.Pause, s.At)
+	r.givenUp.Store(r.is(ejected))
+	return out
 }

@@ -68,6 +68,11 @@ func (r *Replica) Ejected() (Reason, bool) {
 	return r.health.reason, r.is(ejected)
 }
 
+// GivenUp reports whether the replica is ejected, for whatever reason, and its
+// engine makes no step while it has work, or none of its probes is answered: what
+// was sent there has no answer to wait for.
+func (r *Replica) GivenUp() bool { return r.givenUp.Load() }
+
 // Failures returns how many requests in a row failed on the replica, and when
 // the last one did.
 func (r *Replica) Failures() (n int, last time.Time) {
@@ -166,6 +171,7 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 	if ok {
 		h.misses = 0
 		r.probing.Store(false)
+		r.givenUp.Store(false)
 		return false
 	}
 	h.misses++
@@ -181,6 +187,7 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 		}
 	}
 	r.probing.Store(true)
+	r.givenUp.Store(true)
 	return out
 }
 
@@ -207,6 +214,7 @@ func (r *Replica) restart() {
 	r.health.still = stillness{}
 	r.pool.mu.Unlock()
 	r.probing.Store(false)
+	r.givenUp.Store(false)
 }
 
 // ejectLocked takes r out of rotation if the pool can spare it. It reports
@@ -247,6 +255,7 @@ func (r *Replica) admitLocked(now time.Time) {
 	r.pool.noteLocked(r, false)
 	r.failures.Store(0)
 	r.probing.Store(false)
+	r.givenUp.Store(false)
 	r.health.since = now
 	r.health.misses = 0
 	r.health.still = stillness{}

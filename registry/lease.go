@@ -94,6 +94,17 @@ func (l *Lease) lock() *entry {
 	return l.e
 }
 
+// Trial reports whether the request is the one that an ejected replica is tried
+// with.
+func (l *Lease) Trial() bool {
+	e := l.lock()
+	if e == nil {
+		return false
+	}
+	defer e.mu.Unlock()
+	return e.trial
+}
+
 // FirstToken is [Lease.FirstTokenAt] at the present time.
 func (l *Lease) FirstToken() { l.FirstTokenAt(time.Now()) }
 
