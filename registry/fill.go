@@ -48,13 +48,13 @@ type filling struct {
 	addr netip.Addr
 }
 
-// kept returns the members that d keeps.
+// kept returns the members that d keeps, in order of joining.
 func (d *DNS) kept() []*found {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var kept []*found
-	for _, m := range d.members {
-		if d.pool.holds(m.replica) {
+	for _, r := range d.pool.Replicas() {
+		if m := d.members[r.url]; m != nil && m.replica == r && d.pool.holds(r) {
 			kept = append(kept, m)
 		}
 	}
