@@ -71,6 +71,18 @@ func (t *Table) confineLocked(s *slot, n int) {
 	s.list.shrink(uint32(n))
 }
 
+// giveBack frees what s is granted above its limit.
+func (t *Table) giveBack(s *slot) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if over := s.grant - s.limit; over > 0 {
+		t.confineLocked(s, s.limit)
+		t.free.Add(int64(over))
+	}
+}
+
 // enlistLocked makes s one of those that share the memory.
 func (t *Table) enlistLocked(s *slot) {
 	t.live = append(t.live, s)
@@ -126,11 +138,9 @@ func (t *Table) budgetLocked() int {
 		used[s.num/planeSlots] = true
 		fixed += pageNodes*nodeBytes + segmentCells*entryBytes + listBytes
 	}
-	for i := range t.planes {
-		if t.planes[i].Load() != nil {
-			fixed += shards * shardBytes
-		}
-		if used[i] {
+	fixed += int64(t.madePlanes) * shards * shardBytes
+	for _, is := range used {
+		if is {
 			fixed += shards * (segmentCells*cellBytes + listBytes)
 		}
 	}

@@ -1,6 +1,7 @@
 package prefix
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -24,7 +25,7 @@ func checkGrants(t *testing.T, tb *Table) {
 	sum := tb.free.Load()
 	for _, s := range tb.live {
 		s.mu.Lock()
-		if s.list.n > s.bound() || int(s.list.made) > s.grant || s.grant > s.want || s.retired {
+		if s.list.n > s.bound() || int(s.list.made) > s.grant || s.grant > s.want || s.limit < min(s.want, leastLimit) || s.limit > s.want || s.retired {
 			t.Fatalf("slot %d holds %d of %d blocks in %d nodes, grant %d, retired %t", s.num, s.list.n, s.bound(), s.list.made, s.grant, s.retired)
 		}
 		sum += int64(s.grant)
@@ -161,4 +162,48 @@ func TestIdleSlotsLendTheirShare(t *testing.T) {
 	if a, b := tb.Len(0), tb.Len(1); lent < 3*a/2 || b < a-2 || b > a+2 {
 		t.Errorf("slot 0 held %d blocks, then %d with %d in slot 1; want nearly all, then half each", lent, a, b)
 	}
+}
+
+// TestBoundOfASlotWithoutMemory: what the engine finds there says nothing.
+func TestBoundOfASlotWithoutMemory(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(12, 12))
+	tb := NewTable(TableConfig{MaxBytes: 1 << 20})
+	tb.Add(0, chain(rnd, 40))
+	tb.Forget(0)
+	tb.Observe(0, 10, 6)
+	if tb.Add(0, chain(rnd, 40)); tb.Len(0) != 40 {
+		t.Errorf("a slot that is used again holds %d blocks, want 40", tb.Len(0))
+	}
+}
+
+// TestBoundWithoutEnd: a replica that says it has room for everything.
+func TestBoundWithoutEnd(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(13, 13))
+	tb := NewTable(TableConfig{Blocks: math.MaxInt})
+	for slot := range 2 {
+		tb.SetBlocks(1, math.MaxInt)
+		for range 3 {
+			tb.Add(slot, chain(rnd, 40))
+			tb.Observe(slot, 10, 10)
+		}
+		if got := tb.Len(slot); got != 120 {
+			t.Errorf("slot %d holds %d blocks, want 120", slot, got)
+		}
+	}
+}
+
+// TestBoundThatShrankIsForOthers: what a slot may no longer hold others may.
+func TestBoundThatShrankIsForOthers(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(14, 14))
+	tb := NewTable(TableConfig{MaxBytes: 16 << 20, Blocks: 200_000})
+	tb.Add(0, chain(rnd, 200_000))
+	all := tb.Len(0)
+	for range 100 {
+		tb.Observe(0, 100, 60)
+	}
+	tb.Add(1, chain(rnd, 200_000))
+	if a, b := tb.Len(0), tb.Len(1); a != leastLimit || a+b < all-2*grantStep {
+		t.Errorf("slots hold %d and %d blocks, want %d and most of %d", a, b, leastLimit, all)
+	}
+	checkGrants(t, tb)
 }

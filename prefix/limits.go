@@ -10,12 +10,16 @@ func (t *Table) slotOf(num int) *slot {
 	if s := t.slots[num].Load(); s != nil {
 		return s
 	}
-	if t.planes[num/planeSlots].Load() == nil {
-		t.planes[num/planeSlots].Store(new(plane))
+	p := &t.planes[num/planeSlots]
+	fresh := p.Load() == nil
+	if t.made++; fresh {
+		t.madePlanes++
 	}
-	t.made++
+	t.divideLocked() // before there is what takes the memory
+	if fresh {
+		p.Store(new(plane))
+	}
 	s := &slot{num: num, want: t.cfg.Blocks, limit: t.cfg.Blocks, retired: true}
-	t.divideLocked()
 	t.slots[num].Store(s)
 	return s
 }

@@ -20,9 +20,18 @@ func (t *Table) Observe(slot, predicted, cached int) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	t.observeLocked(s, predicted, cached)
+	over := s.grant - s.limit
+	s.mu.Unlock()
+	if over > grantStep {
+		t.giveBack(s)
+	}
+}
+
+func (t *Table) observeLocked(s *slot, predicted, cached int) {
 	s.says = s.says || cached >= 0
-	if !s.says {
+	bound := min(s.limit, max(s.share, s.grant))
+	if !s.says || bound == 0 { // nothing can be known of a slot without memory
 		return
 	}
 	switch {
@@ -30,12 +39,11 @@ func (t *Table) Observe(slot, predicted, cached int) {
 		t.doubtLocked(s)
 	case cached+1 < predicted: // the engine always computes the last token, so one block may be missing
 		s.doubts = 0
-		bound := min(s.limit, max(s.share, s.grant))
-		s.limit = max(bound-bound/10, min(bound, leastLimit))
+		s.limit = max(bound-bound/10, min(s.want, leastLimit))
 		t.evictLocked(s, s.limit)
 	default:
 		s.doubts = 0
-		s.limit = min(s.want, s.limit+s.limit/100+1)
+		s.limit += min(s.want-s.limit, s.limit/100+1)
 	}
 }
 

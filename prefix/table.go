@@ -26,11 +26,12 @@ type Table struct {
 	slots  []atomic.Pointer[slot]
 	planes []atomic.Pointer[plane]
 
-	mu   sync.Mutex   // held to make a slot or divide the memory; before that of a slot
-	made int          // slots made
-	live []*slot      // those of them that share the memory
-	next int          // in live, of which memory was taken last
-	free atomic.Int64 // blocks that are granted to nobody; changes under mu
+	mu         sync.Mutex   // held to make a slot or divide the memory; before that of a slot
+	made       int          // slots made
+	madePlanes int          // planes made
+	live       []*slot      // those slots that share the memory
+	next       int          // in live, of which memory was taken last
+	free       atomic.Int64 // blocks that are granted to nobody; changes under mu
 }
 
 // plane is the index of 64 slots, in shards. Up to 16 blocks of a chain, which
