@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
@@ -26,7 +27,7 @@ func unmarshal(data []byte, b *body) *apiError {
 			return badRequest("", "a field of the body has a value of the wrong type")
 		}
 		relaxed, ok := relax(data, strings.Split(wrong.Field, "."), wrong.Type.Kind())
-		if !ok {
+		if !ok || bytes.Equal(relaxed, data) {
 			return badRequest(wrong.Field, "%s: want %s, got %s", wrong.Field, wanted(wrong.Type.Kind()), wrong.Value)
 		}
 		data, *b = relaxed, fresh
@@ -61,13 +62,14 @@ func literal(value []byte, kind reflect.Kind) ([]byte, bool) {
 	switch kind {
 	case reflect.Bool:
 		switch strings.ToLower(text) {
-		case "true", "t", "yes", "y", "on", "1":
+		case "true", "t", "yes", "y", "on", "1", "1.0":
 			return []byte("true"), true
-		case "false", "f", "no", "n", "off", "0":
+		case "false", "f", "no", "n", "off", "0", "0.0":
 			return []byte("false"), true
 		}
 	case reflect.Int, reflect.Int64:
-		if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		f, err := strconv.ParseFloat(text, 64)
+		if err == nil && !strings.ContainsAny(text, "xX") && f == math.Trunc(f) && math.Abs(f) <= min(math.MaxInt, 1<<53) {
 			return strconv.AppendInt(nil, int64(f), 10), true
 		}
 	}
@@ -82,6 +84,8 @@ func wanted(kind reflect.Kind) string {
 		return "a whole number"
 	case reflect.Struct:
 		return "an object"
+	case reflect.Slice:
+		return "a list"
 	}
 	return "a " + kind.String()
 }

@@ -44,10 +44,10 @@ func TestGuide(t *testing.T) {
 		if err := os.WriteFile(path, []byte(code), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command("go", "test", path).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "test", path).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-		if out, err := exec.Command("gofmt", "-l", path).CombinedOutput(); err != nil || len(out) > 0 {
+		if out, err := exec.CommandContext(t.Context(), "gofmt", "-l", path).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: not formatted, %v:\n%s", name, err, code)
 		}
 	}
@@ -77,7 +77,7 @@ func TestGuideMakesTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, script := range guide(t, "sh") {
-		cmd := exec.Command("sh", "-c", script)
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, script, out)
