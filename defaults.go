@@ -8,24 +8,9 @@ import (
 
 // withDefaults returns c with what its fields say of zero put in.
 func (c Config) withDefaults() Config {
-	c.Limits.Body = cmp.Or(c.Limits.Body, 8<<20)
-	c.Limits.Bodies = cmp.Or(c.Limits.Bodies, 1<<30)
-	c.Limits.Answer = cmp.Or(c.Limits.Answer, 64<<20)
-	c.Limits.Event = cmp.Or(c.Limits.Event, 16<<20)
-	c.Limits.Head = cmp.Or(c.Limits.Head, 64<<10)
-	c.Limits.Fields = cmp.Or(c.Limits.Fields, 100)
-	c.Limits.Choices = cmp.Or(c.Limits.Choices, 16)
-	c.Limits.Prompts = cmp.Or(c.Limits.Prompts, 128)
-	c.Timeouts.Body = cmp.Or(c.Timeouts.Body, 30*time.Second)
-	c.Timeouts.FirstToken = cmp.Or(c.Timeouts.FirstToken, 60*time.Second)
-	c.Timeouts.Silence = cmp.Or(c.Timeouts.Silence, 30*time.Second)
-	c.Timeouts.Answer = cmp.Or(c.Timeouts.Answer, 10*time.Minute)
-	c.Timeouts.Write = cmp.Or(c.Timeouts.Write, 30*time.Second)
-	c.Timeouts.Settle = cmp.Or(c.Timeouts.Settle, 5*time.Second)
-	c.Retry.Attempts = cmp.Or(c.Retry.Attempts, 3)
-	c.Retry.Ratio = cmp.Or(c.Retry.Ratio, 0.1)
-	c.Retry.Burst = cmp.Or(c.Retry.Burst, 64)
-	c.Retry.Kills = cmp.Or(c.Retry.Kills, 2)
+	c.Limits = c.Limits.WithDefaults()
+	c.Timeouts = c.Timeouts.WithDefaults()
+	c.Retry = c.Retry.WithDefaults()
 	c.Scrape = cmp.Or(c.Scrape, time.Second)
 	c.Parity = cmp.Or(c.Parity, 10*time.Minute)
 	if c.Logger == nil {
@@ -35,4 +20,37 @@ func (c Config) withDefaults() Config {
 		c.Refused = func(int) {}
 	}
 	return c
+}
+
+// WithDefaults returns l with the limits that hold where it has zero.
+func (l Limits) WithDefaults() Limits {
+	l.Body = cmp.Or(l.Body, 8<<20)
+	l.Bodies = cmp.Or(l.Bodies, 1<<30)
+	l.Answer = cmp.Or(l.Answer, 64<<20)
+	l.Event = cmp.Or(l.Event, 16<<20)
+	l.Head = cmp.Or(l.Head, 64<<10)
+	l.Fields = cmp.Or(l.Fields, 100)
+	l.Choices = cmp.Or(l.Choices, 16)
+	l.Prompts = cmp.Or(l.Prompts, 128)
+	return l
+}
+
+// WithDefaults returns t with the times that hold where it has zero.
+func (t Timeouts) WithDefaults() Timeouts {
+	t.Body = cmp.Or(t.Body, 30*time.Second)
+	t.FirstToken = cmp.Or(t.FirstToken, 60*time.Second)
+	t.Silence = cmp.Or(t.Silence, 30*time.Second)
+	t.Answer = cmp.Or(t.Answer, 10*time.Minute)
+	t.Write = cmp.Or(t.Write, 30*time.Second)
+	t.Settle = cmp.Or(t.Settle, 5*time.Second)
+	return t
+}
+
+// WithDefaults returns r with the numbers that hold where it has zero.
+func (r Retry) WithDefaults() Retry {
+	r.Attempts = cmp.Or(r.Attempts, 3)
+	r.Ratio = cmp.Or(r.Ratio, 0.1)
+	r.Burst = cmp.Or(r.Burst, 64)
+	r.Kills = cmp.Or(r.Kills, 2)
+	return r
 }

@@ -34,15 +34,10 @@ type parts struct {
 func build(c *config, m *mistakes) parts {
 	checkBounds(c, m)
 	p := parts{config: expediter.Config{
-		Limits: expediter.Limits{
-			Body: c.Limits.Body, Bodies: c.Limits.Bodies, Choices: c.Limits.Choices, Prompts: c.Limits.Prompts,
-		},
-		Timeouts: expediter.Timeouts{
-			Body: c.Timeouts.Body, FirstToken: c.Timeouts.FirstToken, Silence: c.Timeouts.Silence,
-			Answer: c.Timeouts.Answer, Write: c.Timeouts.Write,
-		},
-		Retry:  expediter.Retry{Attempts: c.Retry.Attempts, Ratio: c.Retry.Ratio, Burst: c.Retry.Burst, Kills: c.Retry.Kills},
-		Scrape: c.Scrape,
+		Limits:   c.Limits.library(),
+		Timeouts: c.Timeouts.library(),
+		Retry:    c.Retry.library(),
+		Scrape:   c.Scrape,
 	}}
 	p.router = router.New(router.Config{Scorers: scorers(c)})
 	for i := range c.Pools {

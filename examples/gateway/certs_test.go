@@ -76,7 +76,7 @@ func TestReportTLS(t *testing.T) {
 	}{
 		{"tls", &certs.FileError{Field: "CA", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=tls.client_ca file=a.pem error="is half written"`},
 		{"redis", &certs.FileError{Field: "Cert", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=redis.cert file=c.pem error="is half written"`},
-		{"pools[].tls", &vllm.FileError{Field: "Key", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=pools[].tls.key file=k.pem error="vllm: TLS file Key: is half written"`},
+		{"tls", &vllm.FileError{Field: "Key", Err: half}, `ERROR msg="a TLS file cannot be used; what it held before stays" field=tls.key file=k.pem error="vllm: TLS file Key: is half written"`},
 		{"tls", nil, `INFO msg="the TLS files can be used again" section=tls`},
 	} {
 		var log bytes.Buffer

@@ -5,6 +5,8 @@ import (
 	"os"
 	"reflect"
 	"time"
+
+	"github.com/expediterhq/expediter"
 )
 
 // config is the configuration file. config.example.yaml explains each field.
@@ -155,6 +157,10 @@ type limitsConfig struct {
 	Prompts int   `yaml:"prompts"`
 }
 
+func (l limitsConfig) library() expediter.Limits {
+	return expediter.Limits{Body: l.Body, Bodies: l.Bodies, Choices: l.Choices, Prompts: l.Prompts}
+}
+
 type timeoutsConfig struct {
 	Body       time.Duration `yaml:"body"`
 	FirstToken time.Duration `yaml:"first_token"`
@@ -163,11 +169,19 @@ type timeoutsConfig struct {
 	Write      time.Duration `yaml:"write"`
 }
 
+func (t timeoutsConfig) library() expediter.Timeouts {
+	return expediter.Timeouts{Body: t.Body, FirstToken: t.FirstToken, Silence: t.Silence, Answer: t.Answer, Write: t.Write}
+}
+
 type retryConfig struct {
 	Attempts int     `yaml:"attempts"`
 	Ratio    float64 `yaml:"ratio"`
 	Burst    int     `yaml:"burst"`
 	Kills    int     `yaml:"kills"`
+}
+
+func (r retryConfig) library() expediter.Retry {
+	return expediter.Retry{Attempts: r.Attempts, Ratio: r.Ratio, Burst: r.Burst, Kills: r.Kills}
 }
 
 // readConfig reads and decodes a file, and fills in the defaults. What is wrong

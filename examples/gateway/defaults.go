@@ -19,25 +19,10 @@ func (c *config) setDefaults() {
 	if c.Usage.File != "" {
 		c.Usage.MaxSize = cmp.Or(c.Usage.MaxSize, 256<<20)
 	}
-	c.Limits = limitsConfig{
-		Body:    cmp.Or(c.Limits.Body, 8<<20),
-		Bodies:  cmp.Or(c.Limits.Bodies, 1<<30),
-		Choices: cmp.Or(c.Limits.Choices, 16),
-		Prompts: cmp.Or(c.Limits.Prompts, 128),
-	}
-	c.Timeouts = timeoutsConfig{
-		Body:       cmp.Or(c.Timeouts.Body, 30*time.Second),
-		FirstToken: cmp.Or(c.Timeouts.FirstToken, time.Minute),
-		Silence:    cmp.Or(c.Timeouts.Silence, 30*time.Second),
-		Answer:     cmp.Or(c.Timeouts.Answer, 10*time.Minute),
-		Write:      cmp.Or(c.Timeouts.Write, 30*time.Second),
-	}
-	c.Retry = retryConfig{
-		Attempts: cmp.Or(c.Retry.Attempts, 3),
-		Ratio:    cmp.Or(c.Retry.Ratio, 0.1),
-		Burst:    cmp.Or(c.Retry.Burst, 64),
-		Kills:    cmp.Or(c.Retry.Kills, 2),
-	}
+	l, t, r := c.Limits.library().WithDefaults(), c.Timeouts.library().WithDefaults(), c.Retry.library().WithDefaults()
+	c.Limits = limitsConfig{l.Body, l.Bodies, l.Choices, l.Prompts}
+	c.Timeouts = timeoutsConfig{t.Body, t.FirstToken, t.Silence, t.Answer, t.Write}
+	c.Retry = retryConfig{r.Attempts, r.Ratio, r.Burst, r.Kills}
 }
 
 func (pc *poolConfig) setDefaults() {

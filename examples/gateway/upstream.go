@@ -46,7 +46,7 @@ func (u upstream) link(files *vllm.TLSFiles, logger *slog.Logger) *link {
 		files = &vllm.TLSFiles{
 			CA: u.tls.CA, Cert: u.tls.Cert, Key: u.tls.Key,
 			ServerName: u.tls.ServerName, MinVersion: tlsVersions[u.tls.MinVersion],
-			Report: reportTLS("pools[].tls", u.tls.source(), logger.With("pool", u.pool)),
+			Report: reportTLS("tls", u.tls.source(), logger.With("pool", u.pool)),
 		}
 	}
 	l := &link{files: files}
