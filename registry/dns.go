@@ -50,9 +50,9 @@ type DNSConfig struct {
 // allowed, changes nothing: a resolver that is down must not empty a pool that
 // works. A lookup that gives no IPv4 or no IPv6 address, while members have such,
 // is followed by one for these alone, since resolvers leave out the half that
-// failed; it has failed if that one does. Members that were added otherwise are left alone, and so is a replica
-// that has an address of the name but was listed by [Static.Replace]. All
-// methods may be called concurrently.
+// failed; if that one fails, these members stay. Members that were added
+// otherwise are left alone, and so is a replica that has an address of the name
+// but was listed by [Static.Replace]. All methods may be called concurrently.
 type DNS struct {
 	pool *Pool
 	cfg  DNSConfig
@@ -115,13 +115,14 @@ func (d *DNS) Look(ctx context.Context) error {
 	return err
 }
 
-// Ask looks the name up and leaves the pool as it is, until Follow.
+// Ask looks the name up and leaves the pool as it is, until Follow. With an error
+// there may still be an answer, for one family of addresses.
 func (d *DNS) Ask(ctx context.Context) error {
 	addrs, err := d.resolve(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.looked = true
-	if err == nil {
+	if len(addrs) > 0 {
 		d.answer = addrs
 	}
 	d.tell(ctx, err)

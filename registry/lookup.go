@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,16 +10,18 @@ import (
 	"slices"
 )
 
-// resolve returns the addresses that replicas may have, at least one.
+// resolve returns the addresses that replicas may have. Without any the error says
+// why; with some it may still say that a family could not be asked for, whose
+// members are among them.
 func (d *DNS) resolve(ctx context.Context) ([]netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
 	defer cancel()
 	addrs, err := d.lookup(ctx)
 	if err != nil {
-		return nil, &lookupError{d.cfg.Host, err}
+		err = &lookupError{d.cfg.Host, err}
 	}
 	if len(addrs) == 0 {
-		return nil, &lookupError{d.cfg.Host, errNoAddress}
+		return nil, cmp.Or[error](err, &lookupError{d.cfg.Host, errNoAddress})
 	}
 	usable := make([]netip.Addr, 0, len(addrs))
 	for _, a := range addrs {
@@ -29,16 +32,16 @@ func (d *DNS) resolve(ctx context.Context) ([]netip.Addr, error) {
 	if len(usable) == 0 {
 		return nil, &lookupError{d.cfg.Host, notAllowed(addrs)}
 	}
-	return usable, nil
+	return usable, err
 }
 
 // lookup asks for all addresses of the name, and again for those of a family
 // that members have and the answer has not: Go's resolver, and others, leave
 // out the half that failed without saying so. Whoever walks a search list may
 // find that family under another name: only members are taken from the second
-// answer.
-func (d *DNS) lookup(ctx context.Context) ([]netip.Addr, error) {
-	addrs, err := d.cfg.Resolver.LookupNetIP(ctx, "ip", d.cfg.Host)
+// answer, and all if there is none.
+func (d *DNS) lookup(ctx context.Context) (addrs []netip.Addr, err error) {
+	addrs, err = d.cfg.Resolver.LookupNetIP(ctx, "ip", d.cfg.Host)
 	if err != nil || len(addrs) == 0 {
 		return nil, err
 	}
@@ -48,17 +51,19 @@ func (d *DNS) lookup(ctx context.Context) ([]netip.Addr, error) {
 		if !slices.ContainsFunc(known, f.has) || slices.ContainsFunc(addrs, f.has) {
 			continue
 		}
-		rest, err := d.cfg.Resolver.LookupNetIP(ctx, f.network, d.cfg.Host)
-		if err != nil && !notFound(err) {
-			return nil, err
+		rest, failed := d.cfg.Resolver.LookupNetIP(ctx, f.network, d.cfg.Host)
+		unanswered := failed != nil && !notFound(failed)
+		if unanswered {
+			err = failed
 		}
-		for _, a := range unmap(rest) {
-			if slices.Contains(known, a) {
+		rest = unmap(rest)
+		for _, a := range known {
+			if f.has(a) && (unanswered || slices.Contains(rest, a)) {
 				addrs = append(addrs, a)
 			}
 		}
 	}
-	return addrs, nil
+	return addrs, err
 }
 
 // families are the two kinds of addresses, each with the question for it.
