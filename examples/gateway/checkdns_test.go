@@ -33,6 +33,8 @@ func TestDNSMistakes(t *testing.T) {
 		{"port by name", "dns: {host: vllm.invalid, port: http}", `5: pools[0].dns.port: expected a whole number, got "http"`},
 		{"interval", "dns: {host: vllm.invalid, port: 8000, interval: -1s}", "5: pools[0].dns.interval: expected at least 100ms, or 0 for the default, got -1s"},
 		{"interval without a unit", "dns: {host: vllm.invalid, port: 8000, interval: 5}", "5: pools[0].dns.interval: expected a duration"},
+		{"too long", "dns: {host: vllm.invalid, port: 8000, interval: 9999999h}", `5: pools[0].dns.interval: expected a duration below 292 years, got "9999999h"`},
+		{"too long to be true", "dns: {host: vllm.invalid, port: 8000, timeout: -1h99999999999999999999.5s}", `5: pools[0].dns.timeout: expected a duration below 292 years, got "-1h`},
 		{"too often", "dns: {host: vllm.invalid, port: 8000, interval: 99ms}", "5: pools[0].dns.interval: expected at least 100ms, or 0 for the default, got 99ms"},
 		{"timeout", "dns: {host: vllm.invalid, port: 8000, timeout: -1s}", "5: pools[0].dns.timeout: expected 0 or more, got -1s"},
 		{"misses", "dns: {host: vllm.invalid, port: 8000, misses: -1}", "5: pools[0].dns.misses: expected 0 or more, got -1"},

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -137,7 +138,7 @@ func (d *decoder) scalar(path string, n *node, v reflect.Value) {
 	case v.Type() == durationType:
 		var x time.Duration
 		if x, err = time.ParseDuration(n.text); err != nil {
-			d.wrong(path, "expected a duration such as 500ms or 30s, got %q", n.text)
+			d.wrong(path, "expected %s, got %q", durationWanted(n.text), n.text)
 		}
 		v.SetInt(int64(x))
 	case v.Kind() == reflect.String:
@@ -172,4 +173,15 @@ func (d *decoder) time(path string, n *node, v reflect.Value) {
 		}
 	}
 	v.Set(reflect.ValueOf(t))
+}
+
+var digits = regexp.MustCompile("[0-9]+")
+
+// durationWanted is what is expected instead of text, which is no duration, or
+// one that is longer than a program can hold.
+func durationWanted(text string) string {
+	if _, err := time.ParseDuration(digits.ReplaceAllString(text, "1")); err == nil {
+		return "a duration below 292 years"
+	}
+	return "a duration such as 500ms or 30s"
 }
