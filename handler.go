@@ -147,6 +147,7 @@ func (h *Handler) Close() error {
 	h.stop()
 	h.tasks.Wait()
 	for _, p := range h.flight.pools() {
+		p.tasks.end()
 		closeIdle(p.Transport)
 	}
 	return nil

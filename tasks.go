@@ -15,8 +15,8 @@ import (
 // for its line, the reading of its replicas' metrics, and the comparison of
 // token ids. It is shared by all generations of the pool.
 type tasks struct {
-	ctx    context.Context // ends with the pool
-	end    context.CancelFunc
+	ctx    context.Context            // ends with the pool
+	end    context.CancelFunc         // also of what the pool is asked to tell
 	freed  atomic.Pointer[[]Admitter] // who hears of room that appears
 	parity *parity
 
@@ -52,15 +52,20 @@ func (h *Handler) begin(p *pool) {
 		return
 	}
 	t := new(tasks)
-	t.ctx, t.end = context.WithCancel(h.ctx)
+	var cancel context.CancelFunc
+	t.ctx, cancel = context.WithCancel(h.ctx)
 	t.parity = &parity{ctx: t.ctx}
 	t.freed.Store(new([]Admitter))
 	p.tasks = t
-	p.replicas.OnChange(func() {
+	hush := p.replicas.OnChange(func() {
 		for _, a := range *t.freed.Load() {
 			a.Freed()
 		}
 	})
+	t.end = func() {
+		cancel()
+		hush()
+	}
 }
 
 // watch reads the metrics of p's replicas as g says.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +83,7 @@ type Pool struct {
 	slots       atomic.Int64
 	generations atomic.Uint64
 	epoch       atomic.Uint64
-	onChange    atomic.Pointer[[]func()]
+	onChange    atomic.Pointer[[]*hearer]
 	speed       speed // of a replica of weight 1
 	line        line  // from which speed.prefill is read
 	mix         mix
@@ -100,7 +101,7 @@ func NewPool(cfg PoolConfig) (*Pool, error) {
 	cfg = cfg.withDefaults()
 	p.cfg.Store(&cfg)
 	p.replicas.Store(new([]*Replica))
-	p.onChange.Store(new([]func()))
+	p.onChange.Store(new([]*hearer))
 	return p, nil
 }
 
@@ -234,18 +235,28 @@ func freeSlot(members []*Replica) int {
 // membership changed: a lease ended, a first token arrived, a report came in,
 // a replica joined, left or was readmitted. It is called from whichever
 // goroutine made the change, without a lock of the pool's, so it must be quick
-// and must not call the Static or the DNS that made it.
-func (p *Pool) OnChange(f func()) {
+// and must not call the Static or the DNS that made it. After stop f is not
+// called for later changes.
+func (p *Pool) OnChange(f func()) (stop func()) {
+	h := &hearer{f}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := *p.onChange.Load()
-	next := append(old[:len(old):len(old)], f)
+	next := append(slices.Clip(*p.onChange.Load()), h)
 	p.onChange.Store(&next)
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		rest := slices.DeleteFunc(slices.Clone(*p.onChange.Load()), func(o *hearer) bool { return o == h })
+		p.onChange.Store(&rest)
+	}
 }
 
+// hearer is who hears of changes.
+type hearer struct{ f func() }
+
 func (p *Pool) changed() {
-	for _, f := range *p.onChange.Load() {
-		f()
+	for _, h := range *p.onChange.Load() {
+		h.f()
 	}
 }
 

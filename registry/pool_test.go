@@ -201,9 +201,9 @@ func TestLeaseOutlivesMembership(t *testing.T) {
 func TestOnChange(t *testing.T) {
 	p := newPool(t, 1, registry.PoolConfig{})
 	n := 0
-	p.OnChange(func() {
+	stop := p.OnChange(func() {
 		n++
-		p.OnChange(func() {}) // no lock is held
+		p.OnChange(func() {})() // no lock is held
 	})
 	r := p.Replicas()[0]
 	var l registry.Lease
@@ -230,6 +230,14 @@ func TestOnChange(t *testing.T) {
 		if n != s.want {
 			t.Errorf("%s: %d calls, want %d", s.name, n, s.want)
 		}
+	}
+	other := 0
+	p.OnChange(func() { other++ })
+	stop()
+	stop()
+	n = 0
+	if r.Drain(); n != 0 || other != 1 {
+		t.Errorf("after stop: %d calls, and %d of another; want 0 and 1", n, other)
 	}
 }
 
