@@ -55,10 +55,9 @@ func (d *watchdog) expect(limit time.Duration, cause error) {
 	p := &patience{limit, cause}
 	d.wait.Store(p)
 	if d.timer == nil {
-		d.timer = time.AfterFunc(p.next(limit), d.look)
-	} else {
-		d.timer.Reset(p.next(limit))
+		d.timer = time.AfterFunc(time.Hour, d.look) // look must find it set
 	}
+	d.timer.Reset(p.next(limit))
 }
 
 // progress notes that something came.
