@@ -57,7 +57,7 @@ func (r *Replica) watch(before *report, s *State) (out bool) {
 	}
 	moved := before == nil || prev.Steps != s.Steps
 	if moved && before != nil {
-		r.givenUp.Store(false)
+		r.stands.Store(false)
 		r.Progress(s.At)
 		r.learnFromCounters(&prev, s)
 	}
@@ -71,6 +71,6 @@ func (r *Replica) watch(before *report, s *State) (out bool) {
 		return false
 	}
 	out = !r.is(ejected) && r.ejectLocked(ByFreeze, cfg.Pause, s.At)
-	r.givenUp.Store(r.is(ejected))
+	r.stands.Store(true)
 	return out
 }

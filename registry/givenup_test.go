@@ -33,6 +33,7 @@ func TestGivenUp(t *testing.T) {
 		{"failures, then probes", func(r *registry.Replica) { fail(r, 3, sec); probes(r, 10*sec) }, true},
 		{"failures, then a freeze", func(r *registry.Replica) { fail(r, 3, 0); frozen(r, 0, 6*sec) }, true},
 		{"a probe that is answered", func(r *registry.Replica) { probes(r, 10*sec); r.SetProbe(true, at(11*sec)) }, false},
+		{"a freeze whose probes are answered", func(r *registry.Replica) { frozen(r, 0, 6*sec); r.SetProbe(true, at(7*sec)) }, true},
 		{"a step", func(r *registry.Replica) {
 			frozen(r, 0, 6*sec)
 			r.Report(registry.State{At: at(7 * sec), Steps: 8, Running: 1})

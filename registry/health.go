@@ -71,7 +71,7 @@ func (r *Replica) Ejected() (Reason, bool) {
 // GivenUp reports whether the replica is ejected, for whatever reason, and its
 // engine makes no step while it has work, or none of its probes is answered: what
 // was sent there has no answer to wait for.
-func (r *Replica) GivenUp() bool { return r.givenUp.Load() }
+func (r *Replica) GivenUp() bool { return r.is(ejected) && (r.stands.Load() || r.probing.Load()) }
 
 // Failures returns how many requests in a row failed on the replica, and when
 // the last one did.
@@ -171,7 +171,6 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 	if ok {
 		h.misses = 0
 		r.probing.Store(false)
-		r.givenUp.Store(false)
 		return false
 	}
 	h.misses++
@@ -187,7 +186,6 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 		}
 	}
 	r.probing.Store(true)
-	r.givenUp.Store(true)
 	return out
 }
 
@@ -214,7 +212,7 @@ func (r *Replica) restart() {
 	r.health.still = stillness{}
 	r.pool.mu.Unlock()
 	r.probing.Store(false)
-	r.givenUp.Store(false)
+	r.stands.Store(false)
 }
 
 // ejectLocked takes r out of rotation if the pool can spare it. It reports
@@ -255,7 +253,7 @@ func (r *Replica) admitLocked(now time.Time) {
 	r.pool.noteLocked(r, false)
 	r.failures.Store(0)
 	r.probing.Store(false)
-	r.givenUp.Store(false)
+	r.stands.Store(false)
 	r.health.since = now
 	r.health.misses = 0
 	r.health.still = stillness{}

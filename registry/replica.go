@@ -65,7 +65,7 @@ type Replica struct {
 	failures atomic.Int32  // consecutive
 	trial    atomic.Bool   // a trial is out on an ejected replica
 	probing  atomic.Bool   // the last probes failed
-	givenUp  atomic.Bool   // ejected, and no step is made or no probe answered
+	stands   atomic.Bool   // the engine has made no step for long while it had work
 	until    atomic.Int64  // end of the pause of an ejected replica, in Unix nanoseconds
 	failed   atomic.Int64  // when a request last failed, in Unix nanoseconds
 	progress atomic.Int64  // when a token or a step was last seen, in Unix nanoseconds
