@@ -23,7 +23,7 @@ type failure struct {
 	fault   bool          // the replica's fault: it counts against it, and another may do better
 	killed  bool          // the connection was lost with the request on it
 	broken  bool          // the engine said that something inside of it failed
-	still   bool          // the replica was given up with the request on it: its engine makes no step, or it answers no probe
+	still   bool          // the replica was given up with the request on it, and had been well before
 	began   time.Time     // the attempt, if broken
 	stale   bool          // a kept connection turned out to be closed: nobody's fault
 	unheard bool          // an HTTP/2 server has said that it will not look at the request

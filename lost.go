@@ -45,7 +45,7 @@ func (a *attempt) lost(err error) error {
 		return f
 	case errors.Is(cause, errStandsStill):
 		f := replicaFault("The replica stopped before its first token.", cause)
-		f.answer.Status, f.still = http.StatusGatewayTimeout, true
+		f.answer.Status, f.still = http.StatusGatewayTimeout, !a.lease.Trial() // which met it as it was
 		return f
 	case cause != nil && a.ctx.Err() != nil:
 		return replicaFault("The replica fell silent.", cause)
@@ -94,11 +94,8 @@ func cut(err error) bool {
 }
 
 // givenUp returns a function that reports whether the replica has been given up
-// since: nothing is to be expected of it, however long a prompt may take. The
-// request that it is tried with again has its whole time.
+// since: nothing is to be expected of it, however long a prompt may take.
 func (q *request) givenUp() func() bool {
-	if q.lease.Trial() {
-		return func() bool { return false }
-	}
-	return q.replica.GivenUp
+	lease := q.lease
+	return func() bool { return lease.GivenUp(time.Now()) }
 }

@@ -15,13 +15,11 @@ import (
 	"github.com/expediterhq/expediter/sim"
 )
 
-// firstFirst sends requests to r0 whenever it takes any.
+// firstFirst sends requests to r0 whenever it takes any, or else to r1, and so on.
 func firstFirst(c *expediter.Config) {
 	first := router.ScorerFunc(func(cost []float64, _ *router.Request, replicas []*registry.Replica) {
 		for i, r := range replicas {
-			if cost[i] = 1; r.Name() == "r0" {
-				cost[i] = 0
-			}
+			cost[i] = float64(r.Name()[1] - '0')
 		}
 	})
 	c.Pools[0].Router = router.New(router.Config{Scorers: []router.Scorer{first}})
@@ -162,14 +160,14 @@ func TestStreamOnAFrozenEngine(t *testing.T) {
 	})
 }
 
-// TestTrialIsNotGivenUp: the request that tries an ejected replica again has the
-// usual time for its first token.
-func TestTrialIsNotGivenUp(t *testing.T) {
+// TestTrialHasTime: what the engine did before does not count against the request
+// that it is tried with again.
+func TestTrialHasTime(t *testing.T) {
 	slow := false
 	front := func(i int, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if i == 0 && r.Method == http.MethodPost && slow {
-				time.Sleep(20 * time.Second)
+				time.Sleep(8 * time.Second)
 			}
 			next.ServeHTTP(w, r)
 		})
@@ -189,6 +187,33 @@ func TestTrialIsNotGivenUp(t *testing.T) {
 		if r := h.records.wait(t, 2)[1]; r.Attempts != 1 || r.Replica != "r0" {
 			t.Errorf("record = %+v, want r0 at the first attempt", r)
 		}
+	})
+}
+
+// TestTrialsOfFrozenEngines: an engine that still makes no step costs the request
+// that it is tried with some seconds, and says nothing against that request.
+func TestTrialsOfFrozenEngines(t *testing.T) {
+	inMemory(t, option{replicas: 5, config: firstFirst}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		for i, r := range h.replicas[:2] {
+			r.Hang()
+			if status, body := h.chat(chatBody(false, 3, fmt.Sprint(i))); status != 200 {
+				t.Fatalf("request %d: status %d, body %s", i, status, body)
+			}
+		}
+		time.Sleep(10 * time.Second) // the pauses of both are over
+		began := time.Now()
+		if status, body := h.chat(chatBody(false, 3, "two")); status != 200 {
+			t.Fatalf("the trials: status %d, body %s", status, body)
+		}
+		if d := time.Since(began); d < 20*time.Second || d > 25*time.Second {
+			t.Errorf("answered after %v, want 10 to 12 s for each trial", d)
+		}
+		if r := h.records.wait(t, 3)[2]; r.Attempts != 3 || r.Replica != "r2" {
+			t.Errorf("record = %+v, want r2 at the third attempt", r)
+		}
+		h.replicas[0].Resume()
+		h.replicas[1].Resume()
 	})
 }
 

@@ -105,6 +105,19 @@ func (l *Lease) Trial() bool {
 	return e.trial
 }
 
+// GivenUp reports whether the replica is given up, as [Replica.GivenUp] says. What
+// it did before its trial began does not count: a trial has twice the time in which
+// an engine must make a step (EjectConfig.Frozen).
+func (l *Lease) GivenUp(now time.Time) bool {
+	e := l.lock()
+	if e == nil {
+		return false
+	}
+	r, at, trial := e.r, e.at, e.trial
+	e.mu.Unlock()
+	return r.GivenUp() && (!trial || now.Sub(at) >= 2*r.config().Eject.Frozen)
+}
+
 // FirstToken is [Lease.FirstTokenAt] at the present time.
 func (l *Lease) FirstToken() { l.FirstTokenAt(time.Now()) }
 
