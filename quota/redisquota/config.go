@@ -3,6 +3,7 @@ package redisquota
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -47,6 +48,9 @@ type Config struct {
 	// Now is the clock for what concerns this process alone: the age of the
 	// backlog and the memory of LocalShare. If nil, time.Now.
 	Now func() time.Time
+	// Logger takes what no caller may hear of: tenants whose keys Redis refuses, and
+	// settlements that were given up. If nil, slog.Default().
+	Logger *slog.Logger
 }
 
 // withDefaults returns c complete, or all that is wrong with it.
@@ -94,6 +98,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	return c, errors.Join(errs...)
 }

@@ -46,7 +46,7 @@
 //     policy, and so are new ones, under Closed after up to 5 ms more, until Redis
 //     says anything. What had been sent is taken back or counted once, by its id.
 //   - The breaker is open: one attempt and one repetition, which together end within
-//     twice Config.Timeout, got no answer. Calls are answered by the policy at once,
+//     twice Config.Timeout, got no answer, or one that concerns everybody. Calls are answered by the policy at once,
 //     and a probe asks Redis ten times a second until it takes writes again. In a
 //     cluster there is a breaker for each of 32 ranges of slots.
 //
@@ -73,4 +73,22 @@
 //
 // What Open and LocalShare let through is charged when it settles, as a debt if
 // it must be, and Renew makes it held in Redis.
+//
+// An error that Redis answers with opens the breaker only if Redis does not take
+// the probe's write either. One that speaks of the server or the client, such as
+// LOADING, READONLY, OOM, CLUSTERDOWN or NOPERM, and leaves the probe alone, is
+// about some slots or commands: the policy answers those calls and no others, and
+// their settlements are tried again after a second, and then twice as long each
+// time, up to half a minute.
+//
+// # When a tenant's keys are broken
+//
+// A key of another type, or with other contents than the scripts write, is the
+// matter of its tenant: the breaker stays closed, and the policy answers for this
+// tenant alone, under Closed with an *quota.UnavailableError that holds a *KeyError.
+// Config.Logger is told every ten seconds, with the keys and Redis' own words.
+// Deleting the keys, which forgets what the tenant spent, puts it right at once.
+// Settlements are tried again as above. Those that were refused for ten minutes are
+// given up, and so are further ones when a quarter of the backlog waits; the log
+// says whose they were and how many tokens are not charged.
 package redisquota

@@ -149,24 +149,54 @@ func (l *lane) run(batch []*op) {
 	}
 	l.begin()
 	defer l.end()
-	all, begun := len(live), time.Now()
-	failed, err := l.attempt(live, l.pulse.attempt())
+	all, begun := voters(live), time.Now()
+	failed := l.attempt(live, l.pulse.attempt())
 	if len(failed) > 0 && l.s.ctx.Err() == nil {
+		for _, o := range failed {
+			o.unsure = true
+		}
 		begun = time.Now()
-		failed, err = l.attempt(failed, l.s.cfg.Timeout) // which may begin with a dial
+		failed = l.attempt(failed, l.s.cfg.Timeout) // which may begin with a dial
 	}
-	if 2*len(failed) > all && !l.pulse.outdated(begun) {
-		l.fail(err)
+	if 2*voters(failed) > all && !l.pulse.outdated(begun) {
+		if err := l.outage(failed); err != nil {
+			l.fail(err)
+		}
 	}
 	for _, o := range failed {
-		o.done <- reply{err: err, sent: true}
+		o.done <- reply{err: o.err, sent: true}
 	}
+}
+
+// voters counts the ops whose failure speaks against Redis.
+func voters(ops []*op) (n int) {
+	for _, o := range ops {
+		if !o.mute {
+			n++
+		}
+	}
+	return n
+}
+
+// outage returns why Redis is to be given up, or nil: an error that it answered
+// with can be about one slot, or one command of one script, and opens the breaker
+// only if Redis does not take the write that would close it again.
+func (l *lane) outage(failed []*op) error {
+	for _, o := range failed {
+		if !answered(o.err) {
+			return o.err
+		}
+	}
+	if l.write(l.s.cfg.Timeout) == nil {
+		return nil
+	}
+	return failed[0].err
 }
 
 // attempt sends the ops in one pipeline, those whose script is unknown to the
 // server a second time with the script, answers them, and returns those that
-// got no answer with the last reason.
-func (l *lane) attempt(ops []*op, within time.Duration) (failed []*op, err error) {
+// failed for a reason that is not their own.
+func (l *lane) attempt(ops []*op, within time.Duration) (failed []*op) {
 	ctx, cancel := context.WithTimeout(l.s.ctx, within)
 	defer cancel()
 	begun := time.Now()
@@ -176,32 +206,41 @@ func (l *lane) attempt(ops []*op, within time.Duration) (failed []*op, err error
 		l.pulse.answered(time.Since(begun))
 	}
 	for i, c := range cmds {
-		switch e := c.Err(); {
-		case e == nil:
-			ops[i].done <- reply{val: c.Val(), sent: true}
-		case strings.HasPrefix(e.Error(), "NOSCRIPT"):
+		if e := c.Err(); e != nil && strings.HasPrefix(e.Error(), "NOSCRIPT") {
 			unknown = append(unknown, ops[i])
-		default:
-			failed, err = append(failed, ops[i]), e
+		} else if !l.answer(ops[i], c) {
+			failed = append(failed, ops[i])
 		}
 	}
 	if len(unknown) == 0 {
-		return failed, err
+		return failed
 	}
 	for i, c := range l.pipeline(ctx, unknown, true) {
-		if e := c.Err(); e != nil {
-			failed, err = append(failed, unknown[i]), e
-			continue
+		if !l.answer(unknown[i], c) {
+			failed = append(failed, unknown[i])
 		}
-		unknown[i].done <- reply{val: c.Val(), sent: true}
 	}
-	return failed, err
+	return failed
+}
+
+// answer hands o what Redis said to c, unless it is no answer to o: then it keeps
+// the reason and returns false. A script that is refused has not done its work.
+func (l *lane) answer(o *op, c *redis.Cmd) bool {
+	switch err := c.Err(); {
+	case err == nil:
+		o.done <- reply{val: c.Val(), sent: true}
+	case refusal(err):
+		o.done <- reply{err: l.s.refuse(o, err), sent: o.unsure}
+	default:
+		o.err = err
+		return false
+	}
+	return true
 }
 
 // spoke reports whether Redis said anything to c, be it an error.
 func spoke(c *redis.Cmd) bool {
-	var e redis.Error
-	return c.Err() == nil || errors.As(c.Err(), &e)
+	return c.Err() == nil || answered(c.Err())
 }
 
 func (l *lane) pipeline(ctx context.Context, ops []*op, full bool) []*redis.Cmd {
@@ -220,7 +259,8 @@ func (l *lane) pipeline(ctx context.Context, ops []*op, full bool) []*redis.Cmd 
 	if _, err := pipe.Exec(ctx); err != nil {
 		for _, c := range cmds {
 			if c.Err() == nil && c.Val() == nil {
-				c.SetErr(fmt.Errorf("redisquota: no answer: %w", err))
+				// Not wrapped: what Redis said, it said to another.
+				c.SetErr(fmt.Errorf("redisquota: no answer: %v", err))
 			}
 		}
 	}
@@ -254,9 +294,7 @@ func (l *lane) heal() {
 		case <-l.s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(l.s.ctx, max(2*l.s.cfg.Timeout, probeEvery))
-		err := l.s.client.Set(ctx, l.probe, 1, time.Second).Err()
-		cancel()
+		err := l.write(max(2*l.s.cfg.Timeout, probeEvery))
 		if err == nil {
 			l.pulse.heal()
 			l.down.Store(false)
@@ -265,4 +303,11 @@ func (l *lane) heal() {
 		}
 		l.why.Store(&awayError{err})
 	}
+}
+
+// write asks Redis for a write to this range that concerns no tenant.
+func (l *lane) write(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(l.s.ctx, within)
+	defer cancel()
+	return l.s.client.Set(ctx, l.probe, 1, time.Second).Err()
 }

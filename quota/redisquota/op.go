@@ -22,6 +22,10 @@ type op struct {
 	done   chan reply // holds one
 	timer  *time.Timer
 
+	err    error // of the last attempt
+	unsure bool  // an attempt before it may have reached Redis
+	mute   bool  // its failure says nothing about Redis
+
 	buf  []byte   // the arguments, one after the other
 	cuts []int    // where each ends
 	text []string // the same, cut; args point to them
@@ -97,6 +101,7 @@ func (s *Store) newOp(sc *script, tenant string) *op {
 		o = &op{done: make(chan reply, 1)}
 	}
 	o.script, o.buf, o.cuts = sc, o.buf[:0], o.cuts[:0]
+	o.err, o.unsure, o.mute = nil, false, false
 	o.stage.Store(queued)
 	var from, to int
 	o.buf, from, to = appendKey(o.buf, s.cfg.Prefix, tenant, 'h')

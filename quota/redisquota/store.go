@@ -32,6 +32,7 @@ type Store struct {
 	lanes   []*lane
 	local   *quota.Memory
 	backlog backlog
+	told    told
 
 	reserve, settle, renew, balance *script
 
@@ -85,11 +86,13 @@ func New(client redis.UniversalClient, cfg Config) (*Store, error) {
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.closing)
+		s.backlog.unpark(s.cfg.Now(), true)
 		for s.deliverSome(s.ctx) {
 		}
 		s.cancel()
 	})
 	s.wg.Wait()
+	s.tellLost(true)
 	if n, _ := s.backlog.size(); n > 0 {
 		return fmt.Errorf("redisquota: %d settlements did not reach redis", n)
 	}
@@ -138,7 +141,7 @@ func (s *Store) Reserve(ctx context.Context, r quota.Reservation) error {
 		err = s.without(ctx, &r, err)
 	}
 	if err != nil && sent {
-		s.owe(&r, 0, true)
+		s.owe(&r, 0, true, err)
 	}
 	return err
 }
@@ -161,7 +164,7 @@ func (s *Store) Settle(_ context.Context, r quota.Reservation, used int64) error
 	if err == nil {
 		return v.limitError(&r)
 	}
-	if s.owe(&r, used, sent) {
+	if s.owe(&r, used, sent, err) {
 		return nil
 	}
 	return s.unavailable(err)
@@ -258,7 +261,7 @@ type Stats struct {
 	Down    bool   // some part of Redis is away: the policy answers for it
 	Cause   error  // why it is; nil unless Down
 	Pending int    // settlements that wait for Redis
-	Dropped uint64 // settlements for which there was no room
+	Dropped uint64 // settlements for which there was no room, or that Redis refused for too long
 }
 
 // Stats returns the state of the moment.
