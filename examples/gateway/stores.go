@@ -106,6 +106,7 @@ func (s *stores) openRedis(ctx context.Context, c *redisConfig, m *metrics.Metri
 	}
 	store, err := redisquota.New(s.client, redisquota.Config{
 		Policy: policies[c.Policy], Share: c.Share, Prefix: c.Prefix, Timeout: c.Timeout, Patience: c.Patience,
+		Logger: logger,
 	})
 	if err != nil {
 		return err
