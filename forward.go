@@ -155,7 +155,7 @@ func (a *attempt) engineError(status int, body []byte) error {
 	e := vllm.DecodeError(status, body)
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-		a.replica.Succeeded(time.Now())
+		a.lease.Succeeded(time.Now())
 		return &openai.Error{Status: status, Param: e.Param, Message: cmp.Or(e.Message, "The engine refused the request."), Final: true, Code: a.engineCode(e)}
 	case http.StatusNotFound:
 		// The replica lacks the model or the adapter: another may have it,

@@ -151,7 +151,7 @@ func (a *attempt) start(now time.Time) {
 	a.started, a.reached = true, true
 	a.first, a.last = now, now
 	a.lease.FirstToken()
-	a.replica.Succeeded(now)
+	a.lease.Succeeded(now)
 	a.forgetPrompt()
 	a.dog.expect(a.g.Timeouts.Silence, errSilence)
 	sse.SetHeader(a.w.Header())
@@ -276,7 +276,7 @@ func (a *attempt) whole(body io.Reader) error {
 	}
 	a.first, a.last, a.reached = now, now, true
 	a.lease.FirstToken()
-	a.replica.Succeeded(now)
+	a.lease.Succeeded(now)
 	return a.deliver(data)
 }
 

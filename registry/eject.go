@@ -77,9 +77,9 @@ const (
 // pool's lock.
 type health struct {
 	reason Reason
-	tried  bool      // a trial was let through since the pause ended
 	since  time.Time // of the present mode
 	ejects int       // pauses in a row, for their length
 	misses int       // probes failed in a row
+	trials uint64    // let through, to number them
 	still  stillness
 }

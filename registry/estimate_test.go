@@ -174,7 +174,7 @@ func TestRestartEndsThePause(t *testing.T) {
 	}
 	wantRoutable(t, r, sec, true)
 	l := lease(t, r, registry.Claim{}, sec)
-	r.Succeeded(at(sec))
+	l.Succeeded(at(sec))
 	l.Release()
 	if _, out := r.Ejected(); out {
 		t.Error("still ejected after the trial")

@@ -66,7 +66,7 @@ func ExampleReplica_Failed() {
 	fmt.Println(r.Routable(now), r.Routable(now.Add(10*time.Second)))
 	trial, _ := r.LeaseAt(registry.Claim{}, now.Add(10*time.Second)) // the one request that may bring it back
 	fmt.Println(r.Routable(now.Add(10 * time.Second)))
-	r.Succeeded(now.Add(11 * time.Second))
+	trial.Succeeded(now.Add(11 * time.Second))
 	trial.Release()
 	fmt.Println(r.Routable(now.Add(11 * time.Second)))
 	// Output:

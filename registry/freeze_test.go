@@ -155,7 +155,7 @@ func TestJ3FrozenWhileIdleLeavesWithin10s(t *testing.T) {
 				if r != frozen {
 					total++
 					l.FirstToken()
-					r.Succeeded(time.Now())
+					l.Succeeded(time.Now())
 					l.Release()
 				}
 			}

@@ -14,27 +14,35 @@ func (r *Replica) Routable(now time.Time) bool {
 }
 
 func (r *Replica) mayTry(now time.Time) bool {
-	return !r.trial.Load() && !r.probing.Load() && r.pauseOver(now)
+	return r.trial.Load() == 0 && !r.probing.Load() && r.pauseOver(now)
 }
 
 func (r *Replica) pauseOver(now time.Time) bool { return now.UnixNano() >= r.until.Load() }
 
-// enter decides whether a lease may be granted at now, and whether it is a
-// trial, which it then has taken.
-func (r *Replica) enter(now time.Time) (trial, ok bool) {
+// enter decides whether a lease may be granted at now. If it is to be a trial,
+// trial is its number and it is under way; else trial is 0.
+func (r *Replica) enter(now time.Time) (trial uint64, ok bool) {
+	if r.out.Load() == 0 {
+		return 0, true
+	}
 	if !r.Routable(now) {
-		return false, false
-	}
-	if !r.is(ejected) {
-		return false, true
-	}
-	if !r.trial.CompareAndSwap(false, true) {
-		return false, false
+		return 0, false
 	}
 	r.pool.mu.Lock()
-	r.health.tried = true
-	r.pool.mu.Unlock()
-	return true, true
+	defer r.pool.mu.Unlock()
+	if !r.Routable(now) || !r.is(ejected) { // readmitted just now, or not to be used
+		return 0, r.out.Load() == 0
+	}
+	r.health.trials++
+	r.trial.Store(r.health.trials)
+	return r.health.trials, true
+}
+
+// endTrial lets another trial through, unless one is under way already.
+func (r *Replica) endTrial(trial uint64) {
+	if trial != 0 {
+		r.trial.CompareAndSwap(trial, 0)
+	}
 }
 
 // Drain takes the replica out of rotation for good, or until Resume. What is
@@ -91,7 +99,7 @@ func (r *Replica) Progress(now time.Time) {
 }
 
 // LastProgress returns when the replica last produced a token, as told by
-// Progress and Succeeded; the zero time if it never did.
+// Progress and Succeeded or seen in its reports; the zero time if it never did.
 func (r *Replica) LastProgress() time.Time {
 	t := r.progress.Load()
 	if t == 0 {
@@ -100,20 +108,21 @@ func (r *Replica) LastProgress() time.Time {
 	return time.Unix(0, t)
 }
 
-// Succeeded says that a request was answered. It is called once per request,
-// when the first token is out or the whole answer is. A success while the
-// replica is on trial readmits it; one that began before the ejection does
-// not.
+// Succeeded says that the replica answered something: failures are counted
+// anew. It does not readmit an ejected replica; [Lease.Succeeded], which is for
+// requests that have a lease, does.
 func (r *Replica) Succeeded(now time.Time) {
 	r.Progress(now)
 	if r.failures.Load() != 0 {
 		r.failures.Store(0)
 	}
-	if !r.is(ejected) {
-		return
-	}
+}
+
+// readmit ends an ejection whose trial of that number has succeeded, if no other
+// outcome has ended that trial.
+func (r *Replica) readmit(trial uint64, now time.Time) {
 	r.pool.mu.Lock()
-	back := r.is(ejected) && r.health.tried && r.pauseOver(now)
+	back := r.out.Load()&(ejected|removed) == ejected && r.trial.Load() == trial
 	if back {
 		r.admitLocked(now)
 	}
@@ -191,7 +200,8 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 
 // Restarted says that the engine is known to have started anew under the
 // same address. Its generation grows, its last report, its adapters and its
-// failures are forgotten, and if it was ejected it may be tried at once.
+// failures are forgotten, and if it was ejected it may be tried at once: a trial
+// of its last life that is still out counts no more.
 func (r *Replica) Restarted() {
 	r.reporting.Lock()
 	r.restart()
@@ -208,6 +218,7 @@ func (r *Replica) restart() {
 	r.out.And(^asleep)
 	r.pool.mu.Lock()
 	r.until.Store(math.MinInt64)
+	r.trial.Store(0)
 	r.health.misses = 0
 	r.health.still = stillness{}
 	r.pool.mu.Unlock()
@@ -242,7 +253,6 @@ func (r *Replica) pauseLocked(why Reason, pause time.Duration, now time.Time) {
 	}
 	r.health.ejects++
 	r.health.reason = why
-	r.health.tried = false
 	r.until.Store(now.Add(pause).UnixNano())
 }
 
@@ -252,6 +262,7 @@ func (r *Replica) admitLocked(now time.Time) {
 	r.out.And(^ejected)
 	r.pool.noteLocked(r, false)
 	r.failures.Store(0)
+	r.trial.Store(0)
 	r.probing.Store(false)
 	r.stands.Store(false)
 	r.health.since = now

@@ -82,7 +82,7 @@ func TestTrialIsOneRequest(t *testing.T) {
 	if !ok {
 		t.Fatal("no new trial after one without an outcome")
 	}
-	r.Succeeded(at(12 * sec))
+	trial.Succeeded(at(12 * sec))
 	trial.Release()
 	wantRoutable(t, r, 12*sec, true)
 	if _, out := r.Ejected(); out {
@@ -123,7 +123,7 @@ func TestPausesStartAnewAfterALongHealthyTime(t *testing.T) {
 		if !ok {
 			t.Fatalf("after %v: no trial", after)
 		}
-		r.Succeeded(at(after))
+		l.Succeeded(at(after))
 		l.Release()
 	}
 	fail(r, 3, 0)
@@ -146,6 +146,67 @@ func TestLateOutcomesOfOldRequestsDoNotCount(t *testing.T) {
 	r.Succeeded(at(11 * sec)) // no trial was let through yet
 	if _, out := r.Ejected(); !out {
 		t.Error("an old stream's success readmitted the replica without a trial")
+	}
+}
+
+// TestOnlyTheTrialReadmits: whatever else is answered while it is out.
+func TestOnlyTheTrialReadmits(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	before := lease(t, r, registry.Claim{}, 0)
+	fail(r, 3, 0)
+	trial := lease(t, r, registry.Claim{}, 10*sec)
+	if !trial.Trial() {
+		t.Fatal("no trial after the pause")
+	}
+	r.Succeeded(at(11 * sec))
+	before.Succeeded(at(11 * sec))
+	if _, out := r.Ejected(); !out {
+		t.Error("readmitted by a request that was sent before the ejection")
+	}
+	r.Failed(at(12 * sec)) // another such request: the pause begins anew
+	trial.Succeeded(at(13 * sec))
+	if _, out := r.Ejected(); out {
+		t.Error("still ejected after its trial has succeeded")
+	}
+}
+
+// TestTrialOfAnEarlierEjection: it neither keeps the next one from coming nor
+// has a say in it.
+func TestTrialOfAnEarlierEjection(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		end  func(p *registry.Pool, r *registry.Replica)
+	}{
+		{"the engine restarts", func(_ *registry.Pool, r *registry.Replica) { r.Restarted() }},
+		{"readmitted as the last member, and ejected again", func(p *registry.Pool, r *registry.Replica) {
+			other := p.Replicas()[1]
+			other.Drain()
+			if _, out := r.Ejected(); out {
+				t.Fatal("not readmitted as the last member")
+			}
+			other.Resume()
+			fail(r, 3, 20*sec)
+		}},
+	} {
+		p := newPool(t, 2, registry.PoolConfig{})
+		r := p.Replicas()[0]
+		fail(r, 3, 0)
+		old := lease(t, r, registry.Claim{}, 10*sec)
+		tt.end(p, r)
+		next := lease(t, r, registry.Claim{}, 100*sec)
+		if !old.Trial() || !next.Trial() {
+			t.Fatalf("%s: Trial = %v, then %v; want both", tt.name, old.Trial(), next.Trial())
+		}
+		old.Succeeded(at(101 * sec))
+		old.Release()
+		if _, out := r.Ejected(); !out {
+			t.Errorf("%s: readmitted by the trial of before", tt.name)
+		}
+		wantRoutable(t, r, 101*sec, false) // the next one is out
+		next.Succeeded(at(102 * sec))
+		if _, out := r.Ejected(); out {
+			t.Errorf("%s: still ejected after its trial has succeeded", tt.name)
+		}
 	}
 }
 
@@ -228,7 +289,7 @@ func TestProbeMisses(t *testing.T) {
 	if !ok {
 		t.Fatal("no trial though the probe succeeds")
 	}
-	r.Succeeded(at(70 * sec))
+	l.Succeeded(at(70 * sec))
 	l.Release()
 	for i := range 30 {
 		r.SetProbe(false, at(76*sec+time.Duration(i)*sec))
@@ -290,7 +351,7 @@ func TestReadmissionIsAChange(t *testing.T) {
 	fail(r, 3, 0)
 	l, _ := r.LeaseAt(registry.Claim{}, at(10*sec))
 	before := changes
-	r.Succeeded(at(10 * sec))
+	l.Succeeded(at(10 * sec))
 	if changes != before+1 {
 		t.Errorf("%d calls of OnChange at readmission, want 1", changes-before)
 	}

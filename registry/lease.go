@@ -27,9 +27,9 @@ type entry struct {
 	prefill   int64
 	kv        int64
 	context   int64
-	first     bool // the first token was seen
-	loads     bool // an adapter has to be loaded first
-	trial     bool // this is the one request let through to an ejected replica
+	first     bool   // the first token was seen
+	loads     bool   // an adapter has to be loaded first
+	trial     uint64 // number of the trial that this is, on an ejected replica; 0 = it is none
 	adapter   *adapter
 }
 
@@ -57,9 +57,7 @@ func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
 		others = int64(rep.others.KV)
 	}
 	if !r.ledger.take(kv, others, r.usable.Load(), r.capacity.Load()) {
-		if trial {
-			r.trial.Store(false)
-		}
+		r.endTrial(trial)
 		return Lease{}, false
 	}
 	e := entries.Get().(*entry)
@@ -102,7 +100,7 @@ func (l *Lease) Trial() bool {
 		return false
 	}
 	defer e.mu.Unlock()
-	return e.trial
+	return e.trial != 0
 }
 
 // GivenUp reports whether the replica is given up, as [Replica.GivenUp] says. What
@@ -115,7 +113,7 @@ func (l *Lease) GivenUp(now time.Time) bool {
 	}
 	r, at, trial := e.r, e.at, e.trial
 	e.mu.Unlock()
-	return r.GivenUp() && (!trial || now.Sub(at) >= 2*r.config().Eject.Frozen)
+	return r.GivenUp() && (trial == 0 || now.Sub(at) >= 2*r.config().Eject.Frozen)
 }
 
 // FirstToken is [Lease.FirstTokenAt] at the present time.
@@ -146,6 +144,24 @@ func (l *Lease) FirstTokenAt(now time.Time) {
 	r.pool.changed()
 }
 
+// Succeeded says that the request was answered. It is called once per request,
+// when the first token is out or the whole answer is, and before Release. The
+// replica's failures are counted anew, as by [Replica.Succeeded], and if the
+// request is the trial of an ejected replica, that is readmitted. No other
+// request readmits one, however late its answer comes.
+func (l *Lease) Succeeded(now time.Time) {
+	e := l.lock()
+	if e == nil {
+		return
+	}
+	r, trial := e.r, e.trial
+	e.mu.Unlock()
+	r.Succeeded(now)
+	if trial != 0 {
+		r.readmit(trial, now)
+	}
+}
+
 // Grow claims tokens more of KV and context, for an output that turns out
 // longer than was expected. It is not refused: the engine has produced them.
 func (l *Lease) Grow(tokens int) {
@@ -163,7 +179,7 @@ func (l *Lease) Grow(tokens int) {
 }
 
 // Release gives back all that the lease still holds. It says nothing about
-// success or failure: see [Replica.Succeeded] and [Replica.Failed].
+// success or failure: see [Lease.Succeeded] and [Replica.Failed].
 func (l *Lease) Release() {
 	e := l.lock()
 	if e == nil {
@@ -177,9 +193,7 @@ func (l *Lease) Release() {
 	if e.adapter != nil {
 		e.adapter.inFlight.Add(-1)
 	}
-	if e.trial {
-		r.trial.Store(false)
-	}
+	r.endTrial(e.trial)
 	e.gen++
 	e.r, e.adapter = nil, nil
 	e.mu.Unlock()

@@ -63,7 +63,7 @@ type Replica struct {
 	usable   atomic.Int64  // of capacity, below the headroom
 	out      atomic.Uint32 // why it is out of rotation, as bits; 0 = it is not
 	failures atomic.Int32  // consecutive
-	trial    atomic.Bool   // a trial is out on an ejected replica
+	trial    atomic.Uint64 // the number of the trial that is out on an ejected replica; 0 = none is
 	probing  atomic.Bool   // the last probes failed
 	stands   atomic.Bool   // the engine has made no step for long while it had work
 	until    atomic.Int64  // end of the pause of an ejected replica, in Unix nanoseconds

@@ -144,7 +144,7 @@ func TestConcurrentUse(t *testing.T) {
 				}
 				if rnd.IntN(2) == 0 {
 					l.FirstToken()
-					r.Succeeded(time.Now())
+					l.Succeeded(time.Now())
 				} else if rnd.IntN(8) == 0 {
 					r.Failed(time.Now())
 				}
@@ -190,7 +190,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 				t.Fatal("refused")
 			}
 			l.FirstTokenAt(t0)
-			r.Succeeded(t0)
+			l.Succeeded(t0)
 			r.Progress(t0)
 			l.Grow(1)
 			l.Release()

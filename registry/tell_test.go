@@ -28,8 +28,8 @@ func TestOnHealthHearsEachChangeOnce(t *testing.T) {
 	rs := p.Replicas()
 	back := func(r *registry.Replica, after time.Duration) {
 		l := lease(t, r, registry.Claim{}, after)
-		r.Succeeded(at(after))
-		r.Succeeded(at(after))
+		l.Succeeded(at(after))
+		l.Succeeded(at(after))
 		l.Release()
 	}
 	fail(rs[0], 9, 0)
@@ -116,7 +116,7 @@ func TestOnHealthKeepsTheOrder(t *testing.T) {
 				now := at(time.Duration(i) * sec)
 				fail(r, 3, time.Duration(i)*sec)
 				if l, ok := r.LeaseAt(registry.Claim{}, now.Add(1)); ok {
-					r.Succeeded(now.Add(1))
+					l.Succeeded(now.Add(1))
 					l.Release()
 				}
 			}

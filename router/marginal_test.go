@@ -170,7 +170,7 @@ func TestFailingFastDoesNotAttract(t *testing.T) {
 		}
 		if d.Replica == rs[2] {
 			d.Lease.FirstTokenAt(t0)
-			d.Replica.Succeeded(t0)
+			d.Lease.Succeeded(t0)
 			continue // stays in flight
 		}
 		failed++

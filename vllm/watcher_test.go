@@ -396,7 +396,7 @@ func TestWatcherLogsHealth(t *testing.T) {
 			if !ok {
 				t.Fatal("no trial")
 			}
-			a.Succeeded(time.Now())
+			l.Succeeded(time.Now())
 			l.Release()
 		}
 		run(t, w, wait(6*time.Second), out, wait(30*time.Second))

@@ -252,7 +252,7 @@ func (g *gateway) firstToken(j *job) {
 	j.first = g.w.now
 	now := g.w.time()
 	j.lease.FirstTokenAt(now)
-	j.replica.Succeeded(now)
+	j.lease.Succeeded(now)
 }
 
 // finished settles a request that got all its tokens.
