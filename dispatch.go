@@ -37,7 +37,7 @@ func (q *request) dispatch() error {
 		Keep:     q.keep,
 	}
 	err := q.pool.Admitter.Admit(q.ctx, w, q.pick)
-	q.kept.lease.Release()
+	q.kept.release()
 	q.kept = kept{}
 	q.rec.QueueWait += time.Since(began)
 	if err == nil {

@@ -11,8 +11,15 @@ import (
 // overtaken for long: it claims the room before it is free, so that nobody
 // else is placed into what frees up.
 type kept struct {
-	replica *registry.Replica
-	lease   registry.Lease
+	replica  *registry.Replica
+	giveBack func()
+}
+
+// release gives the room back, if there is any.
+func (k *kept) release() {
+	if k.giveBack != nil {
+		k.giveBack()
+	}
 }
 
 // keep sets room aside. It is called at most once for a request in line, and
@@ -23,25 +30,26 @@ func (q *request) keep() {
 	if r == nil {
 		return
 	}
-	lease, ok := r.Lease(registry.Claim{})
-	if !ok {
-		return
-	}
-	lease.Grow(q.size.input + q.size.all(q.size.expected))
-	q.kept = kept{replica: r, lease: lease}
+	q.kept = kept{r, r.SetAside(q.size.input + q.size.all(q.size.expected))}
 }
 
-// largest returns the routable replica with the most usable KV cache, or nil. It
-// is none of those in without.
+// largest returns the replica in rotation with the most usable KV cache, or nil.
+// It is none of those in without.
 func largest(replicas, without []*registry.Replica, now time.Time) *registry.Replica {
 	var best *registry.Replica
 	most := -1
 	for _, r := range replicas {
-		if _, usable := r.Capacity(); usable > most && r.Routable(now) && !slices.Contains(without, r) {
+		if _, usable := r.Capacity(); usable > most && serves(r, now) && !slices.Contains(without, r) {
 			best, most = r, usable
 		}
 	}
 	return best
+}
+
+// serves reports whether r is in rotation. One that is tried again is not yet.
+func serves(r *registry.Replica, now time.Time) bool {
+	_, out := r.Ejected()
+	return !out && r.Routable(now)
 }
 
 // keptReady reports whether pick may go on: nothing is set aside, or what is
@@ -52,11 +60,22 @@ func (q *request) keptReady() bool {
 		return true
 	}
 	now := time.Now()
-	if _, usable := k.replica.Capacity(); k.replica.Routable(now) && k.replica.Estimate(now).KV > usable {
+	if serves(k.replica, now) && !free(k.replica, now) {
 		return false
 	}
-	k.lease.Release()
+	k.release()
 	return true
+}
+
+// free reports whether what is set aside on r fits beside what is there, or r is
+// idle: a request that is alone may fill the whole cache.
+func free(r *registry.Replica, now time.Time) bool {
+	load := r.Estimate(now)
+	if _, usable := r.Capacity(); load.KV <= usable {
+		return true
+	}
+	others, _ := r.Others(now)
+	return load.Requests == 0 && r.Load().KV == 0 && others.KV == 0
 }
 
 // keepOn sets the room aside again after pick found that it was taken.

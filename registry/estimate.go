@@ -142,12 +142,14 @@ func (r *Replica) waiting(rep *report, now time.Time) int {
 	return max(0, rep.others.Prefill-max(0, int(done)))
 }
 
-// Estimate returns the load on the replica at now: this process's ledger plus
-// [Replica.Others]. It is never negative. Without a fresh report it is the
-// ledger alone, which then understates what is there.
+// Estimate returns the load on the replica at now: this process's ledger, what
+// it has set aside, and [Replica.Others]. It is never negative. Without a fresh report
+// there are no others in it, and it then understates what is there.
 func (r *Replica) Estimate(now time.Time) Load {
 	others, _ := r.Others(now)
-	return r.ledger.load().Add(others)
+	load := r.ledger.load().Add(others)
+	load.KV += int(r.ledger.aside.Load())
+	return load
 }
 
 // View is what a router asks about one replica at one moment.
@@ -167,7 +169,7 @@ func (r *Replica) View(v *View, now time.Time) (routable bool) {
 	v.Load.Requests = int(g.requests.Load())
 	v.Load.Prefilling = int(g.prefilling.Load())
 	v.Load.Prefill = int(g.prefill.Load())
-	v.Load.KV = int(g.kv.Load())
+	v.Load.KV = int(g.kv.Load() + g.aside.Load())
 	v.Load.Context = int(g.context.Load())
 	v.PrefillRate = r.PrefillRate()
 	v.Full, v.Usable = int(r.capacity.Load()), int(r.usable.Load())

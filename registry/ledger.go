@@ -6,16 +6,18 @@ import (
 )
 
 // ledger counts what this process has in flight on one replica. Each counter
-// is exact; a snapshot is not one instant across all five.
+// is exact; a snapshot is not one instant across all of them.
 type ledger struct {
 	kv         atomic.Int64
 	requests   atomic.Int64
+	aside      atomic.Int64 // KV tokens set aside, which nothing is in flight for
 	prefilling atomic.Int64
 	prefill    atomic.Int64
 	context    atomic.Int64
 	busy       atomic.Int64 // when requests last rose from 0, in Unix nanoseconds
 }
 
+// load is what is in flight, without what is only set aside.
 func (g *ledger) load() Load {
 	return Load{
 		Requests:   int(g.requests.Load()),
@@ -28,11 +30,12 @@ func (g *ledger) load() Load {
 
 // take claims kv tokens if they fit beside what others hold there. limit is
 // the room kept below headroom, full the whole cache, which a request that
-// finds nothing else may use; full 0 means the size is unknown.
+// finds nothing else may use; full 0 means the size is unknown. What is set aside
+// counts, but leaves no replica idle.
 func (g *ledger) take(kv, others, limit, full int64) bool {
 	for {
 		held := g.kv.Load()
-		if full > 0 && held+others+kv > limit {
+		if full > 0 && held+g.aside.Load()+others+kv > limit {
 			alone := held == 0 && others == 0 && g.requests.Load() == 0
 			if !alone || kv > full {
 				return false
