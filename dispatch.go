@@ -60,7 +60,7 @@ func (q *request) pick() (bool, error) {
 	now := time.Now()
 	q.route = router.Request{
 		Adapter: q.model.Adapter, Prompt: q.size.input, Output: q.size.expected,
-		Sequences: q.size.sequences, Cached: q.held,
+		Sequences: q.size.sequences, Media: q.in.Multimodal, Cached: q.held,
 		Tried:     p.lacks.without(q.tried, replicas, q.model.Adapter, now),
 		BlockSize: p.replicas.BlockSize(), Now: now,
 	}

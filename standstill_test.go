@@ -25,6 +25,20 @@ func firstFirst(c *expediter.Config) {
 	c.Pools[0].Router = router.New(router.Config{Scorers: []router.Scorer{first}})
 }
 
+// warm has each engine make its first steps, and waits until all have reported.
+func (h *house) warm() {
+	h.t.Helper()
+	for _, r := range h.replicas {
+		body := strings.NewReader(`{"model":"` + servedModel + `","max_tokens":1,"messages":[{"role":"user","content":"warm"}]}`)
+		resp, err := h.client.Post(r.url+"/v1/chat/completions", "application/json", body)
+		must(h.t, err)
+		if readAll(h.t, resp); resp.StatusCode != 200 {
+			h.t.Fatalf("warming up: status %d", resp.StatusCode)
+		}
+	}
+	time.Sleep(3 * time.Second)
+}
+
 // freezing hangs the engine of the first n replicas that get a request with
 // "freeze" in it; its server answers everything else.
 func freezing(n int, h **house) func(int, http.Handler) http.Handler {
@@ -50,14 +64,15 @@ func TestJ3RequestsOnAFrozenEngineFailOver(t *testing.T) {
 			var h *house
 			inMemory(t, option{replicas: 4, front: freezing(1, &h)}, func(t *testing.T, open *house) {
 				h = open
-				time.Sleep(3 * time.Second) // all have reported
+				h.warm()
 				began := time.Now()
 				if status, body := h.chat(chatBody(stream, 3, "freeze")); status != 200 {
 					t.Errorf("status %d, body %s", status, body)
 				}
-				// 5 s without a step, two reports, and a look each second.
-				if d := time.Since(began); d < 5*time.Second || d > 10*time.Second {
-					t.Errorf("answered after %v, want 5 to 10 s", d)
+				// 10 s without a step, since the engine shows no work, two reports,
+				// and a look each second.
+				if d := time.Since(began); d < 10*time.Second || d > 13*time.Second {
+					t.Errorf("answered after %v, want 10 to 13 s", d)
 				}
 				r := h.records.wait(t, 1)[0]
 				if r.Attempts != 2 || r.Status != expediter.StatusOK || r.Charged != int64(r.Input+3) {
@@ -117,7 +132,7 @@ func TestFreezingRequest(t *testing.T) {
 	var h *house
 	inMemory(t, option{replicas: 8, front: freezing(8, &h)}, func(t *testing.T, open *house) {
 		h = open
-		time.Sleep(3 * time.Second)
+		h.warm()
 		if status, body := h.chat(chatBody(true, 3, "freeze")); status != 502 || !strings.Contains(body, "request_crashes_engine") {
 			t.Errorf("status %d, body %s", status, body)
 		}
@@ -129,6 +144,104 @@ func TestFreezingRequest(t *testing.T) {
 		}
 		for _, r := range h.replicas {
 			r.Resume()
+		}
+	})
+}
+
+// mediaBody is a chat request with a picture.
+const mediaBody = `{"model":"gpt-fast","stream":true,"max_tokens":3,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://pictures.test/1.png"}}]}]}`
+
+// preparing has the server before each engine take so long before the engine gets
+// a request with such words in it.
+func preparing(words string, d time.Duration) func(int, http.Handler) http.Handler {
+	return func(_ int, next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(b), words) {
+				select {
+				case <-time.After(d):
+				case <-r.Context().Done():
+					return
+				}
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(b)))
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// TestSlowPreparationIsNoFreeze: the server before the engine may fetch pictures
+// for long, and take its time for a prompt, while the engine has nothing to do.
+func TestSlowPreparationIsNoFreeze(t *testing.T) {
+	for _, tt := range []struct {
+		name, words, body string
+		takes             time.Duration
+	}{
+		{"media", "pictures.test", mediaBody, 40 * time.Second},
+		{"a prompt", "prompt", chatBody(true, 3, "prompt"), 9 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inMemory(t, option{replicas: 4, front: preparing(tt.words, tt.takes)}, func(t *testing.T, h *house) {
+				h.warm()
+				began := time.Now()
+				status, body := h.chat(tt.body)
+				if d := time.Since(began); status != 200 || d < tt.takes || d > tt.takes+time.Second {
+					t.Errorf("status %d after %v, want 200 after %v: %.200s", status, d, tt.takes, body)
+				}
+				if r := h.records.wait(t, 1)[0]; r.Attempts != 1 {
+					t.Errorf("%d attempts, want one", r.Attempts)
+				}
+				if log := h.logs.String(); strings.Contains(log, "replica ejected") {
+					t.Errorf("a replica was ejected; log:\n%s", log)
+				}
+			})
+		})
+	}
+}
+
+// TestFirstStepMayTakeLong: an engine that was just started may compile for the
+// first request that it gets.
+func TestFirstStepMayTakeLong(t *testing.T) {
+	inMemory(t, option{replicas: 4, config: firstFirst}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		h.replicas[0].Hang()
+		go func() {
+			time.Sleep(40 * time.Second)
+			h.replicas[0].Resume()
+		}()
+		if status, body := h.chat(chatBody(true, 3, "hi")); status != 200 {
+			t.Errorf("status %d: %s", status, body)
+		}
+		if r := h.records.wait(t, 1)[0]; r.Attempts != 1 || r.Replica != "r0" {
+			t.Errorf("record = %+v, want one attempt on r0", r)
+		}
+	})
+}
+
+// TestSlowClientIsNoFreeze: a client that reads slowly keeps its request, whose
+// answer the engine has long computed.
+func TestSlowClientIsNoFreeze(t *testing.T) {
+	inMemory(t, option{replicas: 2, config: firstFirst}, func(t *testing.T, h *house) {
+		time.Sleep(3 * time.Second)
+		resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 3000, "hi"))
+		if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		idle := 0
+		for range 28 {
+			time.Sleep(time.Second)
+			if h.replicas[0].reg.State().Running == 0 && h.replicas[0].reg.Load().Requests == 1 {
+				idle++
+			}
+			if why, out := h.replicas[0].reg.Ejected(); out {
+				t.Fatalf("ejected: %s", why)
+			}
+		}
+		if idle < 15 {
+			t.Errorf("the engine was done for %d s while the client read: the test shows nothing", idle)
+		}
+		if body := readAll(t, resp); !strings.HasSuffix(body, "data: [DONE]\n\n") {
+			t.Errorf("stream ends with %q", body[max(0, len(body)-100):])
 		}
 	})
 }
@@ -173,7 +286,7 @@ func TestTrialHasTime(t *testing.T) {
 		})
 	}
 	inMemory(t, option{replicas: 2, front: front, config: firstFirst}, func(t *testing.T, h *house) {
-		time.Sleep(3 * time.Second)
+		h.warm()
 		h.replicas[0].Hang()
 		if status, body := h.chat(chatBody(false, 3, "one")); status != 200 {
 			t.Fatalf("status %d, body %s", status, body)
@@ -194,7 +307,7 @@ func TestTrialHasTime(t *testing.T) {
 // that it is tried with some seconds, and says nothing against that request.
 func TestTrialsOfFrozenEngines(t *testing.T) {
 	inMemory(t, option{replicas: 5, config: firstFirst}, func(t *testing.T, h *house) {
-		time.Sleep(3 * time.Second)
+		h.warm()
 		for i, r := range h.replicas[:2] {
 			r.Hang()
 			if status, body := h.chat(chatBody(false, 3, fmt.Sprint(i))); status != 200 {

@@ -3,39 +3,38 @@ package registry
 import "time"
 
 // stillness says since when an engine has had work without making a step, as
-// far as its reports and the ledger tell.
+// far as its reports tell. What it was sent and has not answered is the ledger's.
 type stillness struct {
-	steps time.Time // since when the step counter has stood still; zero = no report yet
-	busy  time.Time // since when there has been work without a gap; zero = there is none
+	steps    time.Time // since when the step counter has stood still; zero = no report yet
+	reported time.Time // since when each report has shown work; zero = the last showed none
 }
 
-// since returns the time from which on there was work, no step and no token.
-// still is false if there is no such time.
-func (s *stillness) since(progress time.Time) (t time.Time, still bool) {
-	if s.steps.IsZero() || s.busy.IsZero() {
-		return time.Time{}, false
-	}
-	return latest(progress, latest(s.steps, s.busy)), true
-}
-
-// note takes a report received at s.At after one received at prev, which is
-// zero for the first. own is since when the ledger has not been empty, zero if
-// it is empty. A frozen engine may not even have counted the requests it got,
-// so either is work.
-func (s *stillness) note(state *State, prev, own time.Time, moved bool) {
+// note takes a report in which the step counter has moved or not.
+func (s *stillness) note(state *State, moved bool) {
 	if moved || s.steps.IsZero() {
 		s.steps = state.At
 	}
-	reported := state.Running+state.Waiting > 0
 	switch {
-	case !reported && own.IsZero():
-		s.busy = time.Time{}
-	case s.busy.IsZero() && (own.IsZero() || own.After(state.At)):
-		s.busy = state.At
-	case s.busy.IsZero(), !reported && own.After(prev):
-		s.busy = own
+	case !state.working():
+		s.reported = time.Time{}
+	case s.reported.IsZero():
+		s.reported = state.At
 	}
 }
+
+// frozen reports whether at now there has been work for so long, and for as long
+// neither a step nor a token, which progress is the last of. While the engine
+// shows no work, requests sent since then, zero if there are none, are work too,
+// but have twice the time: the server before the engine may still prepare them.
+func (s *stillness) frozen(now, progress, sent time.Time, limit time.Duration) bool {
+	since := s.reported
+	if since.IsZero() {
+		since, limit = sent, 2*limit
+	}
+	return !since.IsZero() && now.Sub(latest(since, latest(progress, s.steps))) >= limit
+}
+
+func (s *State) working() bool { return s.Running+s.Waiting > 0 }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
@@ -44,33 +43,44 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// watch looks at two reports of one engine for a step counter that stands
-// still while there is work, and ejects the replica when no token came
-// meanwhile either. It reports whether it did.
+// countsSteps reports whether Steps says anything.
+func (s *State) countsSteps() bool { return s.CountsSteps || s.Steps > 0 }
+
+// producedSince reports whether tokens were computed after prev.
+func (s *State) producedSince(prev *State) bool {
+	return s.GeneratedTokens > prev.GeneratedTokens || s.PromptTokens > prev.PromptTokens
+}
+
+// watch looks at two reports of one engine for signs of life. It ejects the
+// replica when its step counter stands still while there is work and no token
+// came meanwhile either, and reports whether it did. An engine that has made no
+// step since its start is not judged: the first may compile for minutes.
 func (r *Replica) watch(before *report, s *State) (out bool) {
-	if s.Steps == 0 && !s.CountsSteps {
-		return false
-	}
 	var prev State
 	if before != nil {
 		prev = before.state
 	}
 	moved := before == nil || prev.Steps != s.Steps
-	if moved && before != nil {
-		r.stands.Store(false)
+	if before != nil && (moved || !s.countsSteps() && s.producedSince(&prev)) {
 		r.Progress(s.At)
+	}
+	if moved && before != nil {
 		r.learnFromCounters(&prev, s)
 	}
 	cfg := &r.config().Eject
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
 	still := &r.health.still
-	still.note(s, prev.At, r.ledger.since(), moved)
-	since, ok := still.since(time.Unix(0, r.progress.Load()))
-	if !ok || s.At.Sub(since) < cfg.Frozen || r.is(asleep) {
+	if s.Steps == 0 || s.Asleep {
+		*still = stillness{}
+		r.stands.Store(false)
 		return false
 	}
-	out = !r.is(ejected) && r.ejectLocked(ByFreeze, cfg.Pause, s.At)
-	r.stands.Store(true)
-	return out
+	still.note(s, moved)
+	progress := time.Unix(0, r.progress.Load())
+	frozen := still.frozen(s.At, progress, r.ledger.since(), cfg.Frozen)
+	waited := s.working() || r.ledger.prefilling.Load() > 0
+	quiet := s.At.Sub(latest(progress, still.steps)) >= cfg.Frozen
+	r.stands.Store(frozen || r.stands.Load() && quiet && waited)
+	return frozen && !r.is(ejected) && r.ejectLocked(ByFreeze, cfg.Pause, s.At)
 }

@@ -18,10 +18,22 @@ func TestFreezeIsWorkWithoutStepOrToken(t *testing.T) {
 		report func(i int) registry.State
 		hold   func(i int) int
 		token  func(i int) bool
-		want   int // the half second at which it is ejected
+		claim  registry.Claim // of each lease
+		first  bool           // each has its first token at once
+		want   int            // the half second at which it is ejected
 	}{
-		{name: "froze while idle", hold: from(4), report: steps(100), want: 14},
-		{name: "froze before its first step", hold: from(4), report: steps(0), want: 14},
+		{name: "froze while idle", hold: from(4), report: steps(100), want: 24},
+		{name: "no first step yet", hold: from(4), report: steps(0), want: never},
+		{name: "no first step yet, with work shown", hold: from(4), report: func(int) registry.State {
+			return registry.State{CountsSteps: true, Running: 1}
+		}, want: never},
+		{name: "froze after its first step", hold: from(4), report: func(i int) registry.State {
+			return registry.State{Steps: uint64(min(i/8, 1)), CountsSteps: true, Running: 1}
+		}, want: 18},
+		{name: "froze with ours, which it shows", hold: from(4), report: running(5, 100), want: 15},
+		{name: "shows ours late, and steps late", hold: from(4), report: func(i int) registry.State {
+			return registry.State{Steps: uint64(100 + max(i-16, 0)/9), Running: min(max(i-15, 0), 1)}
+		}, want: never},
 		{name: "no step counter", hold: from(4), report: func(int) registry.State { return registry.State{} }, want: never},
 		{name: "froze with others' requests only", hold: none, report: running(4, 100), want: 14},
 		{name: "froze with requests waiting only", hold: none, report: func(i int) registry.State {
@@ -33,19 +45,25 @@ func TestFreezeIsWorkWithoutStepOrToken(t *testing.T) {
 				s.Running = 1
 			}
 			return s
-		}, want: 14},
+		}, want: 28},
 		{name: "idle", hold: none, report: steps(100), want: never},
 		{name: "idle before its first step", hold: none, report: steps(0), want: never},
 		{name: "steps", hold: from(4), report: func(i int) registry.State { return registry.State{Steps: uint64(i / 9), CountsSteps: true} }, want: never},
 		{name: "the first step late", hold: from(4), report: func(i int) registry.State { return registry.State{Steps: uint64(max(i-8, 0) / 5), CountsSteps: true} }, want: never},
 		{name: "tokens though the counter stands", hold: from(4), report: steps(100), token: func(i int) bool { return i%9 == 0 }, want: never},
-		{name: "the last token counts", hold: from(4), report: steps(100), token: func(i int) bool { return i == 12 }, want: 22},
+		{name: "the last token counts", hold: from(4), report: steps(100), token: func(i int) bool { return i == 12 }, want: 32},
 		{name: "nothing for a moment", hold: func(i int) int { return min(i%9, 1) }, report: steps(100), want: never},
 		{name: "asleep", hold: from(4), report: func(int) registry.State { return registry.State{Steps: 100, Asleep: true} }, want: never},
+		{name: "froze when it woke up", hold: from(4), report: func(i int) registry.State {
+			return registry.State{Steps: 100, Running: 1, Asleep: i > 4 && i < 30}
+		}, want: 40},
+		{name: "its client reads slowly", hold: from(4), first: true, report: steps(100), want: never},
+		{name: "media on its way", hold: from(4), claim: registry.Claim{Media: true}, report: steps(100), want: never},
+		{name: "froze with media", hold: from(4), claim: registry.Claim{Media: true}, report: running(20, 100), want: 30},
 	}
 	for _, tt := range tests {
 		r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
-		held := hold(t, r)
+		held := hold(t, r, tt.claim, tt.first)
 		got := never
 		for i := 0; i < 60 && got == never; i++ {
 			now := time.Duration(i) * sec / 2
@@ -94,17 +112,21 @@ func running(first int, steps uint64) func(int) registry.State {
 	}
 }
 
-// hold returns a function that keeps n leases on r.
-func hold(t *testing.T, r *registry.Replica) func(n int, now time.Duration) {
+// hold returns a function that keeps n leases on r, which have their first token
+// if first.
+func hold(t *testing.T, r *registry.Replica, c registry.Claim, first bool) func(n int, now time.Duration) {
 	var held []registry.Lease
 	return func(n int, now time.Duration) {
 		for len(held) < n {
-			l, ok := r.LeaseAt(registry.Claim{}, at(now))
+			l, ok := r.LeaseAt(c, at(now))
 			if !ok {
 				if r.State().Asleep {
 					return
 				}
 				t.Fatalf("after %v: no lease", now)
+			}
+			if first {
+				l.FirstTokenAt(at(now))
 			}
 			held = append(held, l)
 		}
@@ -122,7 +144,7 @@ func TestJ3FreezeBeyondHalfThePool(t *testing.T) {
 	}
 	for i := range 40 {
 		for _, r := range p.Replicas() {
-			r.Report(registry.State{At: at(time.Duration(i) * sec / 2), CountsSteps: true})
+			r.Report(registry.State{At: at(time.Duration(i) * sec / 2), Steps: 7})
 		}
 	}
 	out := 0
@@ -136,15 +158,15 @@ func TestJ3FreezeBeyondHalfThePool(t *testing.T) {
 	}
 }
 
-// TestJ3FrozenWhileIdleLeavesWithin10s: 50 requests a second go to three
-// replicas in turn; one has been frozen since before the first and hangs on
-// to all it gets.
-func TestJ3FrozenWhileIdleLeavesWithin10s(t *testing.T) {
+// TestJ3FrozenWhileIdleLeavesWithin11s: 50 requests a second go to three
+// replicas in turn; one has been frozen since before the first, hangs on to all
+// it gets and shows none of it.
+func TestJ3FrozenWhileIdleLeavesWithin11s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, 3, registry.PoolConfig{})
 		frozen, began := p.Replicas()[0], time.Now()
-		total := uint64(0)
-		for i := range 500 {
+		total := uint64(1)
+		for i := range 550 {
 			time.Sleep(20 * time.Millisecond)
 			r := p.Replicas()[i%3]
 			if r.Routable(time.Now()) {
@@ -161,7 +183,7 @@ func TestJ3FrozenWhileIdleLeavesWithin10s(t *testing.T) {
 			}
 			if i%25 == 0 {
 				for _, r := range p.Replicas() {
-					s := registry.State{At: time.Now(), CountsSteps: true}
+					s := registry.State{At: time.Now(), Steps: 1}
 					if r != frozen {
 						s.Steps = total
 					}

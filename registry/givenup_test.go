@@ -67,3 +67,73 @@ func TestLeaseOnTrial(t *testing.T) {
 		t.Error("a lease that is over is a trial")
 	}
 }
+
+// TestTokensEndAStandstill: what a replica did while the pool could not spare it
+// is forgotten when tokens come again, though its counter stands still.
+func TestTokensEndAStandstill(t *testing.T) {
+	p := newPool(t, 4, registry.PoolConfig{})
+	r, others := p.Replicas()[0], p.Replicas()[1:]
+	fail(others[0], 3, 0)
+	fail(others[1], 3, 0)
+	lease(t, r, registry.Claim{}, 0)
+	for i := range 7 {
+		r.Report(registry.State{At: at(time.Duration(i) * sec), Steps: 7, Running: 1})
+	}
+	for i := 7; i <= 20; i++ {
+		r.Progress(at(time.Duration(i) * sec))
+		r.Report(registry.State{At: at(time.Duration(i) * sec), Steps: 7, Running: 1})
+	}
+	trial := lease(t, others[0], registry.Claim{}, 20*sec)
+	trial.Succeeded(at(20 * sec))
+	fail(r, 3, 20*sec)
+	if why, out := r.Ejected(); !out || why != registry.ByFailures || r.GivenUp() {
+		t.Errorf("Ejected = %q, %v, GivenUp = %v; want it ejected for its failures and not given up", why, out, r.GivenUp())
+	}
+}
+
+// TestGivenUpUntilNobodyWaits: requests that leave one after the other do not hide
+// from the last that the engine stands still.
+func TestGivenUpUntilNobodyWaits(t *testing.T) {
+	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+	first := lease(t, r, registry.Claim{}, 0)
+	media := lease(t, r, registry.Claim{Media: true}, 0)
+	report := func(i int) {
+		r.Report(registry.State{At: at(time.Duration(i) * sec), Steps: 7})
+	}
+	for i := range 11 {
+		report(i)
+	}
+	first.Release()
+	if report(11); !r.GivenUp() || !media.GivenUp(at(11*sec)) {
+		t.Error("not given up while a request still waits for its first token")
+	}
+	media.Release()
+	if report(12); r.GivenUp() {
+		t.Error("given up though there is nothing for it to do")
+	}
+}
+
+// TestTokenCountersAreProgress: an engine that shows no step counter, but that it
+// computes tokens, is busy and not dead.
+func TestTokenCountersAreProgress(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		report func(i int) registry.State
+		want   bool
+	}{
+		{"generated", func(i int) registry.State { return registry.State{GeneratedTokens: float64(50 * i)} }, false},
+		{"prompt", func(i int) registry.State { return registry.State{PromptTokens: float64(50 * i)} }, false},
+		{"none", func(int) registry.State { return registry.State{GeneratedTokens: 50, PromptTokens: 50} }, true},
+	} {
+		r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+		for i := range 20 {
+			s := tt.report(i)
+			s.At, s.Running = at(time.Duration(i)*sec), 1
+			r.Report(s)
+			r.SetProbe(i < 10, s.At)
+		}
+		if _, out := r.Ejected(); out != tt.want || r.GivenUp() != tt.want {
+			t.Errorf("%s: ejected %v, given up %v; want %v", tt.name, out, r.GivenUp(), tt.want)
+		}
+	}
+}

@@ -24,6 +24,7 @@ type entry struct {
 	at        time.Time // dispatch
 	ahead     int64     // prefill tokens on the replica at dispatch, own included
 	sequences int64
+	awaited   int64 // sequences that nothing but the engine keeps from a first token
 	prefill   int64
 	kv        int64
 	context   int64
@@ -63,9 +64,12 @@ func (r *Replica) LeaseAt(c Claim, now time.Time) (Lease, bool) {
 	e := entries.Get().(*entry)
 	e.mu.Lock()
 	e.r, e.at, e.trial, e.first = r, now, trial, false
-	e.sequences = int64(max(c.Sequences, 1))
+	e.sequences, e.awaited = int64(max(c.Sequences, 1)), 0
+	if !c.Media {
+		e.awaited = e.sequences
+	}
 	e.prefill, e.kv, e.context = int64(max(c.Prefill, 0)), kv, int64(max(c.Context, 0))
-	r.ledger.open(e.sequences, e.prefill, e.context, now)
+	r.ledger.open(e.sequences, e.awaited, e.prefill, e.context, now)
 	e.ahead = r.ledger.prefill.Load()
 	r.mix.note(e.prefill, e.context, e.sequences)
 	r.pool.mix.note(e.prefill, e.context, e.sequences)
@@ -133,7 +137,7 @@ func (l *Lease) FirstTokenAt(now time.Time) {
 	}
 	e.first = true
 	r := e.r
-	r.ledger.firstToken(e.sequences, e.prefill)
+	r.ledger.firstToken(e.sequences, e.awaited, e.prefill)
 	if e.loads {
 		r.learnAdapterLoad(e.ahead, now.Sub(e.at))
 	} else {
@@ -187,7 +191,7 @@ func (l *Lease) Release() {
 	}
 	r := e.r
 	if !e.first {
-		r.ledger.firstToken(e.sequences, e.prefill)
+		r.ledger.firstToken(e.sequences, e.awaited, e.prefill)
 	}
 	r.ledger.close(e.sequences, e.kv, e.context)
 	if e.adapter != nil {

@@ -14,7 +14,8 @@ type ledger struct {
 	prefilling atomic.Int64
 	prefill    atomic.Int64
 	context    atomic.Int64
-	busy       atomic.Int64 // when requests last rose from 0, in Unix nanoseconds
+	awaited    atomic.Int64 // those of prefilling that nothing but the engine keeps from a first token
+	awaiting   atomic.Int64 // when awaited last rose from 0, in Unix nanoseconds
 }
 
 // load is what is in flight, without what is only set aside.
@@ -47,26 +48,29 @@ func (g *ledger) take(kv, others, limit, full int64) bool {
 	}
 }
 
-func (g *ledger) open(sequences, prefill, context int64, now time.Time) {
-	if g.requests.Load() == 0 {
-		g.busy.Store(now.UnixNano())
+func (g *ledger) open(sequences, awaited, prefill, context int64, now time.Time) {
+	if awaited > 0 && g.awaited.Load() == 0 {
+		g.awaiting.Store(now.UnixNano())
 	}
+	g.awaited.Add(awaited)
 	g.requests.Add(sequences)
 	g.prefilling.Add(sequences)
 	g.prefill.Add(prefill)
 	g.context.Add(context)
 }
 
-// since returns when the first of the requests arrived that have followed each
-// other without a gap, or zero if there is none now.
+// since returns when the first of the requests was sent that have waited for the
+// engine's first token one after the other without a gap, or zero if none does.
+// What has its first token may be done there, and be held up by its client.
 func (g *ledger) since() time.Time {
-	if g.requests.Load() == 0 {
+	if g.awaited.Load() == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, g.busy.Load())
+	return time.Unix(0, g.awaiting.Load())
 }
 
-func (g *ledger) firstToken(sequences, prefill int64) {
+func (g *ledger) firstToken(sequences, awaited, prefill int64) {
+	g.awaited.Add(-awaited)
 	g.prefilling.Add(-sequences)
 	g.prefill.Add(-prefill)
 }

@@ -52,4 +52,5 @@ type Claim struct {
 	Context   int    // whole prompt + half the expected output
 	Sequences int    // choices times prompts. If zero, 1
 	Adapter   string // LoRA adapter, or empty
+	Media     bool   // images, audio or video are fetched and decoded for it before the engine gets it, which may take long: it is no sign of work until the engine reports it
 }

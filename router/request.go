@@ -25,6 +25,7 @@ type Request struct {
 	Prompt    int                 // prompt tokens
 	Output    int                 // tokens expected per sequence, not max_tokens
 	Sequences int                 // choices times prompts. If zero, 1
+	Media     bool                // the prompt has images, audio or video: see registry.Claim
 	Cached    []int               // Cached[slot]: prompt tokens already held by the replica in that slot
 	BlockSize int                 // tokens per KV block. If zero, cached tokens count one by one
 	Tried     []*registry.Replica // not to be used for this request: they failed it, or lack what it asks for
@@ -77,6 +78,7 @@ func (q *Request) Claim(r *registry.Replica) registry.Claim {
 		Context:   max(0, q.Prompt) + output/2,
 		Sequences: n,
 		Adapter:   q.Adapter,
+		Media:     q.Media,
 	}
 }
 
