@@ -68,21 +68,33 @@ func (r *Replica) ReportSince(s State, asked Load) {
 	if restarted {
 		r.restart()
 	}
-	if s.Asleep {
-		r.out.Or(asleep)
-	} else {
-		r.out.And(^asleep)
-	}
+	back := r.sleep(s.Asleep)
 	r.report.Store(rep)
 	for _, name := range s.Adapters {
 		_, _ = r.adapters.use(name, r.maxLoRA())
 	}
 	frozen := r.watch(prev, &s)
 	r.reporting.Unlock()
-	if frozen {
+	if frozen || back {
 		r.pool.tell()
 	}
 	r.pool.changed()
+}
+
+// sleep notes whether the engine is asleep. Ejected members are readmitted if
+// none is left that serves; it reports whether some may have been.
+func (r *Replica) sleep(is bool) (back bool) {
+	if !is {
+		r.out.And(^asleep)
+		return false
+	}
+	if r.out.Or(asleep)&asleep != 0 {
+		return false
+	}
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	r.pool.uncapLocked()
+	return true
 }
 
 func wentBack(a, b *State) bool {

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -358,5 +359,26 @@ func TestReadmissionIsAChange(t *testing.T) {
 	l.Release()
 	if changes != before+2 {
 		t.Errorf("%d calls of OnChange after the release, want 2", changes-before)
+	}
+}
+
+// TestLastServingReplicaFallsAsleep: those that are ejected are better than none.
+func TestLastServingReplicaFallsAsleep(t *testing.T) {
+	p := newPool(t, 4, registry.PoolConfig{})
+	told, stop := heard(p)
+	defer stop()
+	rs := p.Replicas()
+	fail(rs[0], 3, sec)
+	fail(rs[1], 3, 0)
+	rs[2].Report(registry.State{At: at(sec), Asleep: true})
+	wantRoutable(t, rs[0], sec, false)
+	wantRoutable(t, rs[1], sec, false)
+	for i := range 2 {
+		rs[3].Report(registry.State{At: at(2*sec + time.Duration(i)), Asleep: true})
+	}
+	wantRoutable(t, rs[0], 2*sec, false)
+	wantRoutable(t, rs[1], 2*sec, true) // its pause ends first
+	if want := []string{"0 out failures", "1 out failures", "1 back failures"}; !slices.Equal(*told, want) {
+		t.Errorf("told %q, want %q", *told, want)
 	}
 }
