@@ -137,3 +137,47 @@ func TestTokenCountersAreProgress(t *testing.T) {
 		}
 	}
 }
+
+// TestGivenUpAfterItLeft: a replica that stood still and could not be ejected, or
+// does so after it has left the pool, is given up once it is no member.
+func TestGivenUpAfterItLeft(t *testing.T) {
+	for name, act := range map[string]func(r *registry.Replica){
+		"a freeze": func(r *registry.Replica) {
+			for i := range 7 {
+				r.Report(registry.State{At: at(time.Duration(i) * sec), Steps: 7, Running: 1})
+			}
+		},
+		"probes": func(r *registry.Replica) {
+			for range 3 {
+				r.SetProbe(false, at(10*sec))
+			}
+		},
+	} {
+		p := newPool(t, 1, registry.PoolConfig{})
+		r := p.Replicas()[0]
+		if act(r); r.GivenUp() {
+			t.Errorf("%s: the only replica is given up", name)
+		}
+		wantRoutable(t, r, 10*sec, true)
+		if p.Remove(r); !r.GivenUp() {
+			t.Errorf("%s: not given up though it is no member any more", name)
+		}
+		p = newPool(t, 4, registry.PoolConfig{})
+		r = p.Replicas()[0]
+		if p.Remove(r); r.GivenUp() {
+			t.Errorf("%s: given up for leaving only", name)
+		}
+		if act(r); !r.GivenUp() {
+			t.Errorf("%s: not given up for what was seen after it left", name)
+		}
+		p = newPool(t, 1, registry.PoolConfig{})
+		r = p.Replicas()[0]
+		act(r)
+		r.Progress(at(11 * sec))
+		r.Report(registry.State{At: at(12 * sec), Steps: 7, Running: 1})
+		r.SetProbe(false, at(12*sec))
+		if p.Remove(r); r.GivenUp() {
+			t.Errorf("%s: given up though a token came just now", name)
+		}
+	}
+}

@@ -76,10 +76,12 @@ func (r *Replica) Ejected() (Reason, bool) {
 	return r.health.reason, r.is(ejected)
 }
 
-// GivenUp reports whether the replica is ejected, for whatever reason, and its
-// engine makes no step while it has work, or none of its probes is answered: what
-// was sent there has no answer to wait for.
-func (r *Replica) GivenUp() bool { return r.is(ejected) && (r.stands.Load() || r.probing.Load()) }
+// GivenUp reports whether the replica is ejected, for whatever reason, or no
+// member any more, and at the last that was seen of it its engine stood still with
+// work, or its probes failed: what was sent there has no answer to wait for.
+func (r *Replica) GivenUp() bool {
+	return r.is(ejected|removed) && (r.stands.Load() || r.probing.Load())
+}
 
 // Failures returns how many requests in a row failed on the replica, and when
 // the last one did.
@@ -183,19 +185,16 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 		return false
 	}
 	h.misses++
-	if h.misses < cfg.Misses || now.UnixNano()-r.progress.Load() < int64(cfg.Frozen) {
+	down := h.misses >= cfg.Misses && now.UnixNano()-r.progress.Load() >= int64(cfg.Frozen)
+	if r.is(ejected) {
+		r.probing.Store(down || r.probing.Load()) // until one succeeds
 		return false
 	}
-	if !r.is(ejected) {
-		if !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
-			return false
-		}
-		if out = r.ejectLocked(ByProbe, max(cfg.Pause, cfg.Dwell), now); !out {
-			return false
-		}
+	r.probing.Store(down) // also where it cannot be ejected, or is no member: see GivenUp
+	if !down || !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
+		return false
 	}
-	r.probing.Store(true)
-	return out
+	return r.ejectLocked(ByProbe, max(cfg.Pause, cfg.Dwell), now)
 }
 
 // Restarted says that the engine is known to have started anew under the
@@ -288,7 +287,7 @@ func (p *Pool) spareLocked(r *Replica) bool {
 
 // uncapLocked readmits ejected members while they are more than half of the
 // pool or no other can serve, the one whose pause ends first before others:
-// membership shrank under them.
+// membership shrank under them, or those that serve were drained or fell asleep.
 func (p *Pool) uncapLocked() {
 	for {
 		out, serving := 0, 0

@@ -109,7 +109,7 @@ func (l *Lease) Trial() bool {
 
 // GivenUp reports whether the replica is given up, as [Replica.GivenUp] says. What
 // it did before its trial began does not count: a trial has twice the time in which
-// an engine must make a step (EjectConfig.Frozen).
+// an engine must make a step ([EjectConfig].Frozen) before it does.
 func (l *Lease) GivenUp(now time.Time) bool {
 	e := l.lock()
 	if e == nil {

@@ -64,7 +64,7 @@ type Replica struct {
 	out      atomic.Uint32 // why it is out of rotation, as bits; 0 = it is not
 	failures atomic.Int32  // consecutive
 	trial    atomic.Uint64 // the number of the trial that is out on an ejected replica; 0 = none is
-	probing  atomic.Bool   // the last probes failed
+	probing  atomic.Bool   // the last probes failed, and no token came: it is not tried again
 	stands   atomic.Bool   // the engine has made no step for long while it had work
 	until    atomic.Int64  // end of the pause of an ejected replica, in Unix nanoseconds
 	failed   atomic.Int64  // when a request last failed, in Unix nanoseconds
