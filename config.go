@@ -142,7 +142,10 @@ type Limits struct {
 }
 
 // Timeouts bound the waits. There is none on a stream as a whole. FirstToken and
-// Answer end early when the replica is ejected as frozen or by its probes.
+// Answer end early when the replica is given up: it is ejected, for whatever
+// reason, or was removed, and its engine stands still or its probes fail. The
+// request that an ejected replica is tried with has twice the time in which an
+// engine must make a step (registry.EjectConfig.Frozen) before that counts.
 type Timeouts struct {
 	Body       time.Duration // for the whole request body. If zero, 30 s
 	FirstToken time.Duration // from dispatch to the first token of a stream, per attempt. If zero, 60 s
