@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -31,8 +32,10 @@ type DNSConfig struct {
 	// Usable says which addresses of those can be connected to; the others are
 	// ignored too. If nil, all can.
 	Usable   func(netip.Addr) bool
-	Resolver Resolver    // If nil, net.DefaultResolver
-	OnError  func(error) // called for every failed lookup, and for members that cannot be added. If nil, neither is told
+	Resolver Resolver // If nil, net.DefaultResolver
+	// OnError is called for every lookup that failed, if only for one family of
+	// addresses, and for members that cannot be added. If nil, neither is told.
+	OnError func(error)
 	// OnOutage is called when lookups begin to give no address, with the
 	// reason, and with nil when one does again. If nil, neither is told.
 	OnOutage func(error)
@@ -64,7 +67,7 @@ type DNS struct {
 	last    []netip.Addr // that the members were made like
 	leftOut string       // why some of them are no members
 	looked  bool
-	down    bool // the last lookup failed
+	down    bool // the last lookup gave no address
 }
 
 // found is a replica that a DNS added to its pool, kept by URL. It may have
@@ -125,7 +128,7 @@ func (d *DNS) Ask(ctx context.Context) error {
 	if len(addrs) > 0 {
 		d.answer = addrs
 	}
-	d.tell(ctx, err)
+	d.tell(ctx, err, len(addrs) == 0)
 	return err
 }
 
@@ -149,11 +152,11 @@ func (d *DNS) Follow() error {
 }
 
 // tellLeftOut calls who wants to know of addresses that cannot be added, if
-// they are others than at the last call.
+// they are others than at the last call; resolvers answer in any order.
 func (d *DNS) tellLeftOut(err error) {
 	reasons := ""
 	if err != nil {
-		reasons = err.Error()
+		reasons = strings.Join(slices.Sorted(strings.SplitSeq(err.Error(), "\n")), "\n")
 	}
 	if reasons != d.leftOut && d.cfg.OnLeftOut != nil {
 		d.cfg.OnLeftOut(err)
@@ -161,20 +164,23 @@ func (d *DNS) tellLeftOut(err error) {
 	d.leftOut = reasons
 }
 
-// tell calls those who want to know of failures. One that only the end of ctx
-// caused is none.
-func (d *DNS) tell(ctx context.Context, err error) {
+// tell calls those who want to know of failures, of which those that left
+// nothing are outages. One that only the end of ctx caused is none.
+func (d *DNS) tell(ctx context.Context, err error, nothing bool) {
 	if err != nil && ctx.Err() != nil {
 		return
 	}
 	if err != nil && d.cfg.OnError != nil {
 		d.cfg.OnError(err)
 	}
-	if down := err != nil; down != d.down {
-		d.down = down
-		if d.cfg.OnOutage != nil {
-			d.cfg.OnOutage(err)
-		}
+	if nothing == d.down {
+		return
+	}
+	if d.down = nothing; !nothing {
+		err = nil
+	}
+	if d.cfg.OnOutage != nil {
+		d.cfg.OnOutage(err)
 	}
 }
 

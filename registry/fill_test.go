@@ -214,6 +214,31 @@ func TestSlotsOfThoseWhoLeave(t *testing.T) {
 	}
 }
 
+// TestLeftOutInAnotherOrder: resolvers rotate their answers.
+func TestLeftOutInAnotherOrder(t *testing.T) {
+	s := newStreet(t)
+	s.replace(s.next(
+		registry.ReplicaConfig{Name: "10.0.0.1:8000", URL: "http://10.0.0.7"},
+		registry.ReplicaConfig{Name: "10.0.0.2:8000", URL: "http://10.0.0.8"},
+		registry.ReplicaConfig{Name: "10.0.0.3:8000", URL: "http://10.0.0.9"},
+	))
+	var told []string
+	d := s.dns(registry.DNSConfig{OnLeftOut: func(err error) { told = append(told, fmt.Sprint(err)) }})
+	for _, addrs := range []string{"10.0.0.1 10.0.0.2", "10.0.0.2 10.0.0.1", "10.0.0.1 10.0.0.2", "10.0.0.3 10.0.0.1", "10.0.0.1 10.0.0.3"} {
+		s.names.set(nil, false, strings.Fields(addrs)...)
+		if err := d.Look(t.Context()); err == nil {
+			t.Errorf("Look says nothing of %s, which are left out", addrs)
+		}
+	}
+	taken := func(n int) string {
+		return fmt.Sprintf(`registry: pool "test": replica "10.0.0.%d:8000": name is taken`, n)
+	}
+	want := []string{taken(1) + "\n" + taken(2), taken(3) + "\n" + taken(1)}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
 // TestDNSTellsWhatIsLeftOut: once for each change.
 func TestDNSTellsWhatIsLeftOut(t *testing.T) {
 	s := newStreet(t)

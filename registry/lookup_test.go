@@ -1,8 +1,10 @@
 package registry_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -139,6 +141,67 @@ func TestDNSHalfAnAnswer(t *testing.T) {
 		slices.Sort(got)
 		if fmt.Sprint(got) != "["+tt.want+"]" || (err != nil) != tt.fails {
 			t.Errorf("A %s, AAAA %s: members %v, error %v; want [%s], failed %t", tt.v4, tt.v6, got, err, tt.want, tt.fails)
+		}
+	}
+}
+
+// halves is a resolver that leaves out of its first answer what it does not get.
+type halves struct{ v4, v6 func() ([]netip.Addr, error) }
+
+func (h *halves) LookupNetIP(_ context.Context, network, _ string) ([]netip.Addr, error) {
+	switch network {
+	case "ip4":
+		return h.v4()
+	case "ip6":
+		return h.v6()
+	}
+	four, err4 := h.v4()
+	six, err6 := h.v6()
+	if all := append(four, six...); len(all) > 0 {
+		return all, nil
+	}
+	return nil, cmp.Or(err4, err6)
+}
+
+// TestDNSTellsOfHalfAnAnswer: a lookup that fails for one family has failed, but
+// is no outage.
+func TestDNSTellsOfHalfAnAnswer(t *testing.T) {
+	gives := func(s string) func() ([]netip.Addr, error) {
+		return func() ([]netip.Addr, error) {
+			if s == "" {
+				return nil, errors.New("servfail")
+			}
+			return []netip.Addr{netip.MustParseAddr(s)}, nil
+		}
+	}
+	var told []string
+	res := new(halves)
+	p := newPool(t, 0, registry.PoolConfig{})
+	d, err := registry.NewDNS(p, registry.DNSConfig{
+		Host: "vllm", Port: 80, Resolver: res,
+		OnError:  func(err error) { told = append(told, fmt.Sprint("failed ", err)) },
+		OnOutage: func(err error) { told = append(told, fmt.Sprint("outage ", err)) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const four, six = "10.0.0.1", "fd00::1"
+	for _, tt := range []struct {
+		v4, v6 string
+		want   string
+	}{
+		{four, six, ""},
+		{four, "", "failed registry: dns: vllm: servfail"},
+		{"", six, "failed registry: dns: vllm: servfail"},
+		{"", "", "failed registry: dns: vllm: servfail, outage registry: dns: vllm: servfail"},
+		{four, "", "failed registry: dns: vllm: servfail, outage <nil>"},
+		{four, six, ""},
+	} {
+		told = nil
+		res.v4, res.v6 = gives(tt.v4), gives(tt.v6)
+		err := d.Look(t.Context())
+		if got := strings.Join(told, ", "); got != tt.want || (err != nil) != (tt.v4 == "" || tt.v6 == "") || len(p.Replicas()) != 2 {
+			t.Errorf("version 4 %q, version 6 %q: told %q, error %v, %d members; want %q and 2", tt.v4, tt.v6, got, err, len(p.Replicas()), tt.want)
 		}
 	}
 }
