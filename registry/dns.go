@@ -63,6 +63,8 @@ type DNS struct {
 	mu      sync.Mutex // not held while an answer is waited for
 	members map[string]*found
 	filled  []filling    // what Fill gave to a pool that d's may have become since
+	lasting int          // steps of Follow and Refill that look for what is in filled
+	begun   bool         // there was such a step
 	answer  []netip.Addr // that Follow has to follow; nil if there is none
 	last    []netip.Addr // that the members were made like
 	leftOut string       // why some of them are no members
@@ -137,6 +139,10 @@ func (d *DNS) Ask(ctx context.Context) error {
 func (d *DNS) Follow() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.followLocked()
+}
+
+func (d *DNS) followLocked() error {
 	claimed := d.claim()
 	if d.answer == nil {
 		d.dropUseless(claimed)
@@ -232,11 +238,11 @@ func (d *DNS) exchange(leaving []*Replica, addrs []netip.Addr, claimed []*Replic
 // nothing up. An answer that has not been followed is followed instead.
 func (d *DNS) Refill() error {
 	d.mu.Lock()
-	if d.answer != nil {
-		d.mu.Unlock()
-		return d.Follow()
-	}
 	defer d.mu.Unlock()
+	d.lasting = min(d.lasting, 1)
+	if d.answer != nil {
+		return d.followLocked()
+	}
 	err := d.exchange(nil, d.last, d.claim())
 	d.tellLeftOut(err)
 	return err

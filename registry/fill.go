@@ -11,8 +11,9 @@ import (
 // members that it is to inherit from old, which may be nil. A replica that next
 // has by the same name or address goes before it. Nothing is looked up.
 //
-// It is called between Ask and Replace, and followed by Follow, or by Refill
-// where old is nil. If next is not put in place, Fill has changed nothing.
+// It is called between Ask and Replace, which is followed by the first Follow of
+// d, or by Refill if there was one. If next is not put in place, Fill has changed
+// nothing.
 func (d *DNS) Fill(next *Pool, old *DNS) {
 	var inherited []*found
 	if old != nil {
@@ -26,6 +27,9 @@ func (d *DNS) Fill(next *Pool, old *DNS) {
 		answer = d.answer
 	}
 	d.filled = d.filled[:0]
+	if d.lasting = 1; d.begun {
+		d.lasting = fillLasts
+	}
 	for _, a := range answer {
 		d.filled = append(d.filled, filling{d.replica(a), a})
 	}
@@ -41,6 +45,11 @@ func (d *DNS) Fill(next *Pool, old *DNS) {
 	}
 	_, _, _ = next.exchange(nil, joining) // Follow tells what is wrong
 }
+
+// fillLasts is how many lookups find what Fill left: two may come before Refill.
+// What stayed in filled for ever might be another DNS's by the time that it is
+// claimed.
+const fillLasts = 3
 
 // filling is a replica that Fill gives to a pool.
 type filling struct {
@@ -87,6 +96,10 @@ func (d *DNS) claim() (claimed []*Replica) {
 		}
 		d.members[f.URL] = m
 		claimed = append(claimed, r)
+	}
+	d.begun = true
+	if d.lasting--; d.lasting <= 0 {
+		d.filled = nil
 	}
 	return claimed
 }

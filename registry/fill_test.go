@@ -39,6 +39,21 @@ func (s *street) replace(p *registry.Pool) {
 	}
 }
 
+// refill replaces the pool by one without listed replicas that d has filled.
+func (s *street) refill(d, old *registry.DNS) {
+	s.t.Helper()
+	p := s.next()
+	d.Fill(p, old)
+	s.replace(p)
+}
+
+func (s *street) ok(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
 // TestFillAtOnce: where a pool is replaced by one that is filled, it has a
 // member all the time.
 func TestFillAtOnce(t *testing.T) {
@@ -135,6 +150,63 @@ func TestFillRacesALookup(t *testing.T) {
 	s.finds(d, "10.0.0.2")
 	s.finds(d, "10.0.0.2")
 	s.check("two answers later", url2)
+}
+
+// TestFillIsForgotten: what was filled in for one DNS and is found by another
+// since is not taken from it, whether the pool was replaced or not.
+func TestFillIsForgotten(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		fill    func(s *street, d *registry.DNS)
+		lookups int // which may take it
+	}{
+		{"of a DNS that begins", func(s *street, d *registry.DNS) {
+			s.asks(d, "10.0.0.1", "10.0.0.2")
+			s.refill(d, nil)
+			s.ok(d.Follow())
+		}, 0},
+		{"of a DNS that inherits", func(s *street, d *registry.DNS) {
+			old := s.dns(registry.DNSConfig{})
+			s.finds(old, "10.0.0.1", "10.0.0.2")
+			s.asks(d, "10.0.0.1", "10.0.0.2")
+			s.refill(d, old)
+			d.Inherit(old)
+			s.ok(d.Follow())
+		}, 0},
+		{"refilled", func(s *street, d *registry.DNS) {
+			s.finds(d, "10.0.0.1", "10.0.0.2")
+			s.refill(d, nil)
+			s.ok(d.Refill())
+		}, 0},
+		{"refilled with an answer", func(s *street, d *registry.DNS) {
+			s.finds(d, "10.0.0.1", "10.0.0.2")
+			s.refill(d, nil)
+			s.asks(d, "10.0.0.1", "10.0.0.2")
+			s.ok(d.Refill())
+		}, 0},
+		{"not put in place", func(s *street, d *registry.DNS) {
+			s.finds(d, "10.0.0.1", "10.0.0.2")
+			d.Fill(s.next(), nil)
+		}, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStreet(t)
+			d, other := s.dns(registry.DNSConfig{Misses: 1}), s.dns(registry.DNSConfig{})
+			tt.fill(s, d)
+			s.finds(d, "10.0.0.1")
+			taken := 0
+			for range 5 {
+				s.finds(other, "10.0.0.2")
+				two := s.pool.Replicas()[1]
+				if s.finds(d, "10.0.0.1"); !slices.Contains(s.pool.Replicas(), two) {
+					taken++
+				}
+			}
+			if taken != tt.lookups {
+				t.Errorf("the other's replica was taken away by %d lookups, want %d", taken, tt.lookups)
+			}
+		})
+	}
 }
 
 // TestFillWithoutAnAnswer: a pool is filled with what can be used.
