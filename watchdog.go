@@ -3,6 +3,7 @@ package expediter
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -22,11 +23,13 @@ const lookout = time.Second
 type watchdog struct {
 	cancel context.CancelCauseFunc
 	lost   func() bool // the replica is given up; asked while the first token is waited for
-	timer  *time.Timer
 	began  time.Time
 	last   atomic.Int64 // nanoseconds from began to the last progress
-	wait   atomic.Pointer[patience]
-	away   atomic.Bool // the goroutine waits for somebody else than the replica
+	away   atomic.Bool  // the goroutine waits for somebody else than the replica
+
+	mu    sync.Mutex
+	timer *time.Timer
+	wait  *patience // another with each call of expect; nil before the first, and when stopped
 }
 
 // patience is how long after the last progress an attempt ends, and why.
@@ -49,15 +52,17 @@ func watch(cancel context.CancelCauseFunc, lost func() bool) *watchdog {
 }
 
 // expect allows limit from now on until the next call of progress, again and
-// again. It is for one goroutine.
+// again. What was expected before ends nothing any more. It is for one goroutine.
 func (d *watchdog) expect(limit time.Duration, cause error) {
-	d.last.Store(int64(time.Since(d.began)))
-	p := &patience{limit, cause}
-	d.wait.Store(p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.progress(time.Now())
+	d.wait = &patience{limit, cause}
 	if d.timer == nil {
-		d.timer = time.AfterFunc(time.Hour, d.look) // look must find it set
+		d.timer = time.AfterFunc(d.wait.next(limit), d.look)
+		return
 	}
-	d.timer.Reset(p.next(limit))
+	d.timer.Reset(d.wait.next(limit))
 }
 
 // progress notes that something came.
@@ -73,17 +78,21 @@ func (d *watchdog) back() {
 }
 
 func (d *watchdog) look() {
-	p := d.wait.Load()
+	p := d.patience()
+	lost := p != nil && p.cause == errNoFirstToken && d.lost() // which may take locks
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p == nil || d.wait != p {
+		return // expect has set the timer itself, or nobody waits any more
+	}
 	away := d.away.Load() // before last, which back stores first
 	left := time.Duration(d.last.Load()) + p.limit - time.Since(d.began)
 	if away {
 		left = p.limit
 	}
 	switch {
-	case p.cause == errNoFirstToken && d.lost():
-		if d.wait.Load() == p { // the first token may have come just now
-			d.cancel(errStandsStill)
-		}
+	case lost:
+		d.cancel(errStandsStill)
 	case left > 0:
 		d.timer.Reset(p.next(left))
 	default:
@@ -91,7 +100,17 @@ func (d *watchdog) look() {
 	}
 }
 
+func (d *watchdog) patience() *patience {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.wait
+}
+
+// stop ends what is expected.
 func (d *watchdog) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wait = nil
 	if d.timer != nil {
 		d.timer.Stop()
 	}

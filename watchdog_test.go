@@ -68,3 +68,58 @@ func TestWatchdog(t *testing.T) {
 		})
 	}
 }
+
+// TestWatchdogLooksWhileMoreIsExpected: a look that is under way when something
+// else is expected, or nothing any more, ends nothing and sets no timer.
+func TestWatchdogLooksWhileMoreIsExpected(t *testing.T) {
+	const never = time.Hour
+	for _, tt := range []struct {
+		name  string
+		limit time.Duration // for the first token
+		lost  bool
+		act   func(d *watchdog)
+		want  time.Duration // from then on
+	}{
+		{"the first token", time.Hour, false, func(d *watchdog) { d.expect(30*time.Second, errSilence) }, 30 * time.Second},
+		{"the first token, at the limit", time.Second, false, func(d *watchdog) { d.expect(30*time.Second, errSilence) }, 30 * time.Second},
+		{"the first token, of one that is given up", time.Hour, true, func(d *watchdog) { d.expect(30*time.Second, errSilence) }, 30 * time.Second},
+		{"the first token and the last", time.Hour, false, func(d *watchdog) {
+			d.expect(30*time.Second, errSilence)
+			d.expect(drainTime, errSilence)
+		}, drainTime},
+		{"the end", time.Hour, false, (*watchdog).stop, never},
+		{"the end, at the limit", time.Second, false, (*watchdog).stop, never},
+		{"the end, of one that is given up", time.Hour, true, (*watchdog).stop, never},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				looking, answer := make(chan struct{}), make(chan struct{})
+				d := watch(cancel, func() bool {
+					looking <- struct{}{}
+					<-answer
+					return tt.lost
+				})
+				defer d.stop()
+				d.expect(tt.limit, errNoFirstToken)
+				<-looking
+				began := time.Now()
+				tt.act(d)
+				close(answer)
+				late := time.NewTimer(never)
+				defer late.Stop()
+				select {
+				case <-ctx.Done():
+					if got := context.Cause(ctx); got != errSilence {
+						t.Errorf("Cause = %v, want %v", got, errSilence)
+					}
+				case <-late.C:
+				}
+				if got := time.Since(began); got != tt.want {
+					t.Errorf("ended after %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
