@@ -56,6 +56,25 @@ func (f *flight) swap(current *atomic.Pointer[generation], next *generation) {
 	}
 }
 
+// hold returns the generations that serve, the current one last. None of them
+// ends before let.
+func (f *flight) hold() []*generation {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.serving {
+		g.requests++
+	}
+	return slices.Clone(f.serving)
+}
+
+// let undoes hold for one generation, and reports whether that ends with it.
+func (f *flight) let(g *generation) (over bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g.requests--
+	return f.overLocked(g)
+}
+
 // overLocked reports whether nobody needs g any more, and strikes it off then.
 func (f *flight) overLocked(g *generation) bool {
 	if !g.replaced || g.requests > 0 {

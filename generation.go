@@ -2,9 +2,11 @@ package expediter
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/sse"
 )
 
@@ -18,7 +20,7 @@ type generation struct {
 	made     time.Time
 	scanners sync.Pool
 
-	requests int  // under way; guarded by the flight's lock
+	requests int  // under way, and who holds it; guarded by the flight's lock
 	replaced bool // no further ones begin; guarded by the flight's lock
 }
 
@@ -37,9 +39,11 @@ func (g *generation) recycle(sc *sse.Scanner) {
 	g.scanners.Put(sc)
 }
 
-// newGeneration makes c ready, taking over from old (which may be nil) the
-// pools that stay the same, with their lines and what they learned.
-func newGeneration(c Config, old *generation) (*generation, error) {
+// newGeneration makes c ready, taking over from those before, the last of which
+// serves new requests, the pools that stay the same, with their lines and what
+// they learned. One that was left out in between is the same while it has
+// requests.
+func newGeneration(c Config, before []*generation) (*generation, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
@@ -54,15 +58,22 @@ func newGeneration(c Config, old *generation) (*generation, error) {
 	}
 	for _, pc := range g.Config.Pools {
 		rp, _ := g.Registry.Pool(pc.Name)
-		var before *pool
-		if old != nil {
-			before = old.pools[pc.Name]
-		}
-		p, err := newPool(pc, rp, before)
+		p, err := newPool(pc, rp, poolOf(before, pc.Name, rp))
 		if err != nil {
 			return nil, err
 		}
 		g.pools[pc.Name] = p
 	}
 	return g, nil
+}
+
+// poolOf returns the pool of that name and of these replicas that the last of
+// the generations has which has one, or nil.
+func poolOf(generations []*generation, name string, replicas *registry.Pool) *pool {
+	for _, g := range slices.Backward(generations) {
+		if p := g.pools[name]; p != nil && p.replicas == replicas {
+			return p
+		}
+	}
+	return nil
 }

@@ -62,20 +62,21 @@ func New(c Config) (*Handler, error) {
 // way keep the Config they began with: in line or running, a pool that c leaves
 // out serves those that it has to their end. On an error nothing changes. Pools
 // that keep their name and their registry.Pool keep their lines, prefix map
-// and what was learned. Limits.Bodies, Retry.Ratio and Retry.Burst stay as New set
-// them.
+// and what was learned; so does one that was left out and comes back while it
+// serves. Limits.Bodies, Retry.Ratio and Retry.Burst stay as New set them.
 func (h *Handler) Reload(c Config) error {
 	h.reload.Lock()
 	defer h.reload.Unlock()
 	if h.closed {
 		return errClosed
 	}
-	old := h.current.Load()
-	g, err := newGeneration(c, old)
+	before := h.flight.hold()
+	defer h.let(before)
+	g, err := newGeneration(c, before)
 	if err != nil {
 		return err
 	}
-	h.adopt(g, old)
+	h.adopt(g, h.current.Load())
 	return nil
 }
 

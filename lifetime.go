@@ -29,6 +29,15 @@ func (h *Handler) release(g *generation) {
 	}
 }
 
+// let ends those of the generations, which were held, that nobody needs any more.
+func (h *Handler) let(held []*generation) {
+	for _, g := range held {
+		if h.flight.let(g) {
+			h.release(g)
+		}
+	}
+}
+
 // unused reports which parts of p serve no generation any more.
 func (f *flight) unused(p *pool) (tasks, own bool) {
 	f.mu.Lock()

@@ -2,6 +2,7 @@ package expediter_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -194,4 +195,97 @@ func TestPoolsTakenOutUnderLoad(t *testing.T) {
 	if !time.Now().Before(limit) {
 		t.Error("the reloads let no requests through on one of the pools")
 	}
+}
+
+// TestPoolPutBack: a pool that is put back while a request of its earlier life
+// runs is the same one, and there is one of all that belongs to it.
+func TestPoolPutBack(t *testing.T) {
+	var read atomic.Int64
+	o := narrow
+	o.front = scrapes(&read)
+	inMemory(t, o, func(t *testing.T, h *house) {
+		time.Sleep(time.Second) // the capacity is known
+		first := h.config
+		running := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 900, strings.Repeat("one ", 2500)))
+		if _, err := running.Body.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		answer := make(chan int, 1)
+		go func() {
+			status, _ := h.chat(full(false, "two"))
+			answer <- status
+		}()
+		time.Sleep(100 * time.Millisecond)
+		blocks := h.handler.Prefixes()["small"].Blocks
+		h.secondPool(o, "other")
+		second := h.config
+		must(t, h.handler.Reload(second))
+		must(t, h.handler.Reload(first))
+		if n := h.handler.Lines()["small"].Waiting; n != 1 {
+			t.Errorf("%d requests wait in its line, want 1", n)
+		}
+		if got := h.handler.Prefixes()["small"].Blocks; got != blocks || blocks == 0 {
+			t.Errorf("its prefix map holds %d blocks, want %d", got, blocks)
+		}
+		reads := func(when string, least, most int64) {
+			t.Helper()
+			synctest.Wait()
+			before := read.Load()
+			time.Sleep(5 * time.Second)
+			if n := read.Load() - before; n < least || n > most {
+				t.Errorf("%s: metrics read %d times in 5 s, want %d to %d", when, n, least, most)
+			}
+		}
+		const least, most = 8, 12 // every 500 ms, a tenth more or less
+		go func() { _, _ = io.Copy(io.Discard, running.Body) }()
+		reads("put back", least, most)
+		if n := h.handler.InFlight(); n != 2 {
+			t.Errorf("%d requests under way, want 2", n)
+		}
+		running.Body.Close()
+		if status := <-answer; status != 200 {
+			t.Errorf("who waited gets status %d", status)
+		}
+		reads("alone", least, most)
+		must(t, h.handler.Reload(second))
+		reads("taken out again", 0, 0)
+		must(t, h.handler.Reload(first))
+		reads("put back without a request", least, most)
+	})
+}
+
+// TestPoolPutBackUnderLoad: whether its earlier life ends before it is put back or
+// after, it is watched once.
+func TestPoolPutBackUnderLoad(t *testing.T) {
+	var read atomic.Int64
+	o := option{front: scrapes(&read)}
+	inMemory(t, o, func(t *testing.T, h *house) {
+		first := h.config
+		h.secondPool(o, "other")
+		second := h.config
+		var stop atomic.Bool
+		var clients sync.WaitGroup
+		for i := range 4 {
+			clients.Go(func() {
+				for !stop.Load() {
+					if status, body := h.chat(chatBody(false, 1+i, "hi")); status != 200 {
+						t.Errorf("status %d: %s", status, body)
+					}
+				}
+			})
+		}
+		for range 60 {
+			must(t, h.handler.Reload(second))
+			time.Sleep(7 * time.Millisecond)
+			must(t, h.handler.Reload(first))
+			time.Sleep(5 * time.Millisecond)
+		}
+		stop.Store(true)
+		clients.Wait()
+		before := read.Load()
+		time.Sleep(10 * time.Second)
+		if n := read.Load() - before; n < 17 || n > 23 {
+			t.Errorf("metrics read %d times in 10 s, want about 20", n)
+		}
+	})
 }
