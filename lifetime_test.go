@@ -289,3 +289,64 @@ func TestPoolPutBackUnderLoad(t *testing.T) {
 		}
 	})
 }
+
+// TestScrapingTurnedOff: a replica that was out by its probes when they ended is
+// tried after its pause; while other probes follow it is not.
+func TestScrapingTurnedOff(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		scrape time.Duration
+		tried  bool
+	}{{"off", -1, true}, {"less often", time.Second, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var silent atomic.Bool
+			front := func(i int, next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if i == 0 && silent.Load() {
+						<-r.Context().Done()
+						return
+					}
+					next.ServeHTTP(w, r)
+				})
+			}
+			inMemory(t, option{replicas: 2, front: front, config: firstFirst}, func(t *testing.T, h *house) {
+				r := h.replicas[0].reg
+				time.Sleep(10 * time.Second)
+				silent.Store(true)
+				time.Sleep(20 * time.Second)
+				if why, out := r.Ejected(); !out || why != registry.ByProbe {
+					t.Fatalf("ejected %t by %q, want by %q", out, why, registry.ByProbe)
+				}
+				ask := func() {
+					t.Helper()
+					if status, body := h.chat(chatBody(false, 3, "hi")); status != 200 {
+						t.Errorf("status %d: %s", status, body)
+					}
+				}
+				h.config.Scrape = tt.scrape
+				must(t, h.handler.Reload(h.config))
+				synctest.Wait()
+				if r.Routable(time.Now()) {
+					t.Error("routable within its pause")
+				}
+				time.Sleep(time.Minute) // its pause is over
+				if got := r.Routable(time.Now()); got != tt.tried {
+					t.Errorf("after its pause: routable %t, want %t", got, tt.tried)
+				}
+				if !tt.tried {
+					h.config.Scrape = 2 * tt.scrape
+					must(t, h.handler.Reload(h.config))
+					if synctest.Wait(); r.Routable(time.Now()) {
+						t.Error("routable between two watchers")
+					}
+				}
+				silent.Store(false)
+				time.Sleep(10 * time.Second) // those who still watch see it
+				ask()
+				if why, out := r.Ejected(); out {
+					t.Errorf("still ejected by %q after a request", why)
+				}
+			})
+		})
+	}
+}

@@ -2,12 +2,14 @@ package expediter
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"reflect"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/vllm"
 )
 
@@ -21,7 +23,7 @@ type tasks struct {
 	parity *parity
 
 	watched   watched // with Handler.reload held
-	stopWatch context.CancelFunc
+	stopWatch context.CancelCauseFunc
 }
 
 // watched is what the reading of metrics depends on.
@@ -77,19 +79,38 @@ func (h *Handler) watch(g *generation, p *pool) {
 	}
 	t.watched = of
 	if t.stopWatch != nil {
-		t.stopWatch()
+		if g.Scrape < 0 {
+			t.stopWatch(nil)
+		} else {
+			t.stopWatch(errRelieved)
+		}
 		t.stopWatch = nil
 	}
 	if g.Scrape < 0 {
 		return
 	}
-	ctx, stop := context.WithCancel(t.ctx)
+	ctx, stop := context.WithCancelCause(t.ctx)
 	t.stopWatch = stop
 	w := &vllm.Watcher{
 		Pool: p.replicas, Interval: g.Scrape, HealthInterval: 2 * g.Scrape,
 		Transport: p.Transport, APIKey: p.APIKey, Expect: of.expect, Logger: g.Logger,
 	}
-	h.tasks.Go(func() { w.Run(ctx) })
+	h.tasks.Go(func() {
+		w.Run(ctx)
+		if context.Cause(ctx) != errRelieved {
+			unwatched(w.Pool)
+		}
+	})
+}
+
+// errRelieved ends a watcher after which another one goes on.
+var errRelieved = errors.New("expediter: another one watches")
+
+// unwatched says of each member that nobody watches it any more.
+func unwatched(replicas *registry.Pool) {
+	for _, r := range replicas.Replicas() {
+		r.Unwatched()
+	}
 }
 
 // names returns what the replicas of p should serve: the base model and the
