@@ -14,7 +14,6 @@ func (h *Handler) join(g *generation) {
 // release ends what g, which was replaced, has alone, as far as g has no
 // requests any more.
 func (h *Handler) release(g *generation) {
-	current := h.current.Load()
 	for name, p := range g.pools {
 		tasks, own := h.flight.unused(p)
 		if tasks {
@@ -23,9 +22,7 @@ func (h *Handler) release(g *generation) {
 		if own {
 			p.own.Close()
 		}
-		if next := current.pools[name]; next == nil || !same(next.Transport, p.Transport) {
-			closeIdle(p.Transport)
-		}
+		h.closeUnused(name, p.Transport)
 	}
 }
 

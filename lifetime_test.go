@@ -350,3 +350,60 @@ func TestScrapingTurnedOff(t *testing.T) {
 		})
 	}
 }
+
+// idleAfter is a transport that takes its time with metrics, whoever waits, and
+// then keeps the connection.
+type idleAfter struct {
+	http.RoundTripper
+	takes time.Duration
+	idle  atomic.Bool
+}
+
+func (i *idleAfter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/metrics" {
+		time.Sleep(i.takes)
+		defer i.idle.Store(true)
+	}
+	return i.RoundTripper.RoundTrip(r)
+}
+
+func (i *idleAfter) CloseIdleConnections() { i.idle.Store(false) }
+
+// TestNoIdleConnectionIsLeft: a transport that a reload takes out of use, or its
+// pool, keeps no connection of an answer that came after it.
+func TestNoIdleConnectionIsLeft(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(h *house, before http.RoundTripper)
+		want   bool // a connection is kept
+	}{
+		{"another transport", func(h *house, before http.RoundTripper) { h.config.Pools[0].Transport = before }, false},
+		{"another pool", func(h *house, before http.RoundTripper) {
+			h.secondPool(option{}, "other")
+			h.config.Pools[0].Transport = before
+		}, false},
+		{"no metrics", func(h *house, _ http.RoundTripper) { h.config.Scrape = -1 }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inMemory(t, option{}, func(t *testing.T, h *house) {
+				before := h.config.Pools[0].Transport
+				slow := &idleAfter{RoundTripper: before, takes: 1500 * time.Millisecond}
+				change := func(f func()) {
+					h.config.Pools = []expediter.Pool{h.config.Pools[0]}
+					f()
+					must(t, h.handler.Reload(h.config))
+				}
+				change(func() { h.config.Pools[0].Transport = slow })
+				time.Sleep(time.Second) // the metrics are being read
+				if slow.idle.Load() {
+					t.Fatal("the metrics were read too early for this test")
+				}
+				change(func() { tt.change(h, before) })
+				time.Sleep(10 * time.Second)
+				if got := slow.idle.Load(); got != tt.want {
+					t.Errorf("a connection is kept: %t, want %t", got, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -95,11 +95,13 @@ func (h *Handler) watch(g *generation, p *pool) {
 		Pool: p.replicas, Interval: g.Scrape, HealthInterval: 2 * g.Scrape,
 		Transport: p.Transport, APIKey: p.APIKey, Expect: of.expect, Logger: g.Logger,
 	}
+	name := p.Name
 	h.tasks.Go(func() {
 		w.Run(ctx)
 		if context.Cause(ctx) != errRelieved {
 			unwatched(w.Pool)
 		}
+		h.closeUnused(name, w.Transport) // the last answer came after a reload did so, perhaps
 	})
 }
 
@@ -127,6 +129,13 @@ func (g *generation) names(p *pool) []string {
 
 // idleCloser is what http.Transport offers to let idle connections go.
 type idleCloser interface{ CloseIdleConnections() }
+
+// closeUnused lets go of t's idle connections unless the pool of that name has t.
+func (h *Handler) closeUnused(name string, t http.RoundTripper) {
+	if p := h.current.Load().pools[name]; p == nil || !same(p.Transport, t) {
+		closeIdle(t)
+	}
+}
 
 // closeIdle lets go of t's idle connections, if it can.
 func closeIdle(t http.RoundTripper) {
