@@ -1,79 +1,169 @@
 package sim
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// unmarshal reads a request body into b. Numbers and booleans may be strings, as
-// vLLM's request schema allows: "8" is 8, and "yes" is true.
+// unmarshal reads a request body into b as vLLM's request schema does: fields
+// have exactly their names, and where a number or a boolean is wanted a string
+// or the other may stand for it.
 func unmarshal(data []byte, b *body) *apiError {
-	fresh := *b
-	for {
-		err := json.Unmarshal(data, b)
-		var wrong *json.UnmarshalTypeError
-		switch {
-		case err == nil:
-			return nil
-		case !errors.As(err, &wrong):
-			return &apiError{http.StatusBadRequest, "Bad Request", "", "the body is not valid JSON: " + err.Error()}
-		case wrong.Field == "":
-			return badRequest("", "a field of the body has a value of the wrong type")
-		}
-		relaxed, ok := relax(data, strings.Split(wrong.Field, "."), wrong.Type.Kind())
-		if !ok || bytes.Equal(relaxed, data) {
-			return badRequest(wrong.Field, "%s: want %s, got %s", wrong.Field, wanted(wrong.Type.Kind()), wrong.Value)
-		}
-		data, *b = relaxed, fresh
-	}
-}
-
-// relax returns the object data with the value at path as a literal of the
-// kind, if that is what it means.
-func relax(data []byte, path []string, kind reflect.Kind) ([]byte, bool) {
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(data, &fields) != nil || fields[path[0]] == nil {
-		return nil, false
+	var wrong *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &fields); {
+	case errors.As(err, &wrong):
+		return badRequest("", "a field of the body has a value of the wrong type")
+	case err != nil:
+		return &apiError{http.StatusBadRequest, "Bad Request", "", "the body is not valid JSON: " + err.Error()}
 	}
-	value, ok := literal(fields[path[0]], kind)
-	if len(path) > 1 {
-		value, ok = relax(fields[path[0]], path[1:], kind)
-	}
-	if !ok {
-		return nil, false
-	}
-	fields[path[0]] = value
-	out, err := json.Marshal(fields)
-	return out, err == nil
+	return readFields(reflect.ValueOf(b).Elem(), fields, "")
 }
 
-// literal returns what a string or a number means as a boolean or an integer.
-func literal(value []byte, kind reflect.Kind) ([]byte, bool) {
-	text := string(value)
-	if json.Unmarshal(value, &text) == nil {
-		text = strings.TrimSpace(text)
+// readFields sets the fields of v, whose names begin with path.
+func readFields(v reflect.Value, fields map[string]json.RawMessage, path string) *apiError {
+	for field, at := range v.Fields() {
+		name := field.Tag.Get("json")
+		if raw := fields[name]; name != "" && raw != nil {
+			if err := readValue(at, raw, path+name); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// readValue sets v, which is called path.
+func readValue(v reflect.Value, raw json.RawMessage, path string) *apiError {
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		v.SetBytes(raw)
+		return nil
+	}
+	if string(raw) == "null" {
+		return nil
+	}
+	if v.Kind() == reflect.Pointer {
+		v.Set(reflect.New(v.Type().Elem()))
+		v = v.Elem()
+	}
+	kind, ok := v.Kind(), false
 	switch kind {
+	case reflect.Struct:
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(raw, &fields) == nil {
+			return readFields(v, fields, path+".")
+		}
 	case reflect.Bool:
-		switch strings.ToLower(text) {
-		case "true", "t", "yes", "y", "on", "1", "1.0":
-			return []byte("true"), true
-		case "false", "f", "no", "n", "off", "0", "0.0":
-			return []byte("false"), true
+		var is bool
+		if is, ok = boolean(raw); ok {
+			v.SetBool(is)
 		}
 	case reflect.Int, reflect.Int64:
-		f, err := strconv.ParseFloat(text, 64)
-		if err == nil && !strings.ContainsAny(text, "xX") && f == math.Trunc(f) && math.Abs(f) <= min(math.MaxInt, 1<<53) {
-			return strconv.AppendInt(nil, int64(f), 10), true
+		var n int64
+		if n, ok = integer(raw); ok && !v.OverflowInt(n) {
+			v.SetInt(n)
+			return nil
+		}
+		ok = false
+	default:
+		err := json.Unmarshal(raw, v.Addr().Interface())
+		var wrong *json.UnmarshalTypeError
+		if ok = err == nil; errors.As(err, &wrong) {
+			return mismatch(path, wrong.Type.Kind(), wrong.Value)
 		}
 	}
-	return nil, false
+	if ok {
+		return nil
+	}
+	return mismatch(path, kind, shape(raw, kind))
+}
+
+func mismatch(path string, kind reflect.Kind, got string) *apiError {
+	return badRequest(path, "%s: want %s, got %s", path, wanted(kind), got)
+}
+
+// boolean returns what raw means as a boolean. Words have no space around them.
+func boolean(raw json.RawMessage) (is, ok bool) {
+	var word string
+	if json.Unmarshal(raw, &word) != nil {
+		if json.Unmarshal(raw, &is) == nil {
+			return is, true
+		}
+		f, err := strconv.ParseFloat(string(raw), 64)
+		return f == 1, err == nil && (f == 0 || f == 1)
+	}
+	switch strings.ToLower(word) {
+	case "true", "t", "yes", "y", "on", "1":
+		return true, true
+	case "false", "f", "no", "n", "off", "0":
+		return false, true
+	}
+	return false, false
+}
+
+// integer returns what raw means as a whole number.
+func integer(raw json.RawMessage) (n int64, ok bool) {
+	var text string
+	var is bool
+	switch {
+	case json.Unmarshal(raw, &text) == nil:
+		return spelled(text)
+	case json.Unmarshal(raw, &is) == nil:
+		if is {
+			n = 1
+		}
+		return n, true
+	}
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
+		return n, true
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	whole := strings.ContainsAny(string(raw), ".eE") && f == math.Trunc(f) && math.Abs(f) < 1<<63
+	if err != nil || !whole {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// spelled returns the whole number that text is: digits with single underscores
+// between them, perhaps a sign before them and zeros behind a point, and space
+// around all.
+func spelled(text string) (n int64, ok bool) {
+	text = strings.TrimSpace(text)
+	digits, zeros, point := strings.Cut(text, ".")
+	if point && (zeros == "" || strings.Trim(zeros, "0") != "") {
+		return 0, false
+	}
+	unsigned := strings.TrimLeft(digits, "+-")
+	if len(digits)-len(unsigned) > 1 || slices.Contains(strings.Split(unsigned, "_"), "") {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), 10, 64)
+	return n, err == nil
+}
+
+// shape is what raw is, and which number if one of that kind is wanted.
+func shape(raw json.RawMessage, kind reflect.Kind) string {
+	switch raw[0] {
+	case '"':
+		return "string"
+	case '[':
+		return "array"
+	case '{':
+		return "object"
+	case 't', 'f':
+		return "bool"
+	}
+	if kind == reflect.Int || kind == reflect.Int64 {
+		return "number " + string(raw)
+	}
+	return "number"
 }
 
 func wanted(kind reflect.Kind) string {
