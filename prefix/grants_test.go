@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -36,13 +37,66 @@ func checkGrants(t *testing.T, tb *Table) {
 	}
 }
 
+// checkIndex fails unless the index says of each slot exactly what its list holds.
+func checkIndex(t *testing.T, tb *Table) {
+	t.Helper()
+	want := 0
+	for num := range tb.slots {
+		s := tb.slots[num].Load()
+		if s == nil {
+			continue
+		}
+		want += s.list.n
+		for i := s.list.first; i != 0; i = s.list.node(i).next {
+			nd := s.list.node(i)
+			p := tb.planes[num/planeSlots].Load()
+			if p.shards[nd.shard].slots(nd.key)>>(num%planeSlots)&1 == 0 {
+				t.Fatalf("slot %d holds a block that the index does not know of", num)
+			}
+		}
+	}
+	if got := indexed(tb); got != want {
+		t.Errorf("the index knows of %d blocks in slots, the lists of %d", got, want)
+	}
+}
+
+// indexed counts the bits of all cells.
+func indexed(tb *Table) (n int) {
+	count := func(p *cells[cell]) {
+		for _, c := range p {
+			n += bits.OnesCount64(c[1])
+		}
+	}
+	for i := range tb.planes {
+		p := tb.planes[i].Load()
+		if p == nil {
+			continue
+		}
+		for j := range p.shards {
+			sh := &p.shards[j]
+			seen := make(map[*cells[cell]]bool)
+			for _, f := range sh.first {
+				if !seen[f] {
+					count(f)
+				}
+				seen[f] = true
+			}
+			for l := sh.spills; l != nil; l = l.next {
+				count(l.cells)
+			}
+		}
+	}
+	return n
+}
+
 // TestGrants: whatever is done, the parts of the memory make up the whole.
 func TestGrants(t *testing.T) {
-	for _, size := range []int64{1 << 20, 2 << 20, 16 << 20} {
+	const slots = 130
+	for _, size := range []int64{3 << 20, 4 << 20, 16 << 20} {
 		rnd := rand.New(rand.NewPCG(7, uint64(size)))
-		tb := NewTable(TableConfig{MaxBytes: size, Blocks: 3000, Slots: 130})
+		tb := NewTable(TableConfig{MaxBytes: size, Blocks: 3000, Slots: slots})
 		for range 3000 {
-			slot := rnd.IntN(130)
+			slot := rnd.IntN(slots)
 			switch rnd.IntN(8) {
 			case 0:
 				tb.Forget(slot)
@@ -59,29 +113,87 @@ func TestGrants(t *testing.T) {
 				t.Fatalf("the table takes %d bytes of %d", got, size)
 			}
 		}
+		checkIndex(t, tb)
+		if got, room := held(tb, slots), tb.budgetLocked(); room < 5000 || got < 3*room/4 {
+			t.Errorf("%d blocks are held of %d for which there is memory; want most of some thousands", got, room)
+		}
 	}
 }
 
+// TestGrantsConcurrently: they do also when slots take from each other at the
+// same time, and the index keeps up.
 func TestGrantsConcurrently(t *testing.T) {
-	tb := NewTable(TableConfig{MaxBytes: 1 << 20, Blocks: 3000, Slots: 70})
-	var all sync.WaitGroup
-	for g := range 4 {
-		all.Go(func() {
-			rnd := rand.New(rand.NewPCG(8, uint64(g)))
-			for range 500 {
-				switch slot := rnd.IntN(70); rnd.IntN(8) {
-				case 0:
-					tb.Forget(slot)
-				case 1:
-					tb.SetBlocks(slot, 1+rnd.IntN(6000))
-				default:
-					tb.Add(slot, chain(rnd, 1+rnd.IntN(400)))
+	const slots = 70
+	for _, size := range []int64{3 << 20, 4 << 20} {
+		tb := NewTable(TableConfig{MaxBytes: size, Blocks: 3000, Slots: slots})
+		shared := make([][]uint64, 20)
+		for i := range shared {
+			shared[i] = chain(rand.New(rand.NewPCG(3, uint64(i))), 300)
+		}
+		var all sync.WaitGroup
+		for g := range 4 {
+			all.Go(func() {
+				rnd := rand.New(rand.NewPCG(8, uint64(g)))
+				n := make([]int, slots)
+				for range 1500 {
+					switch slot := rnd.IntN(slots); rnd.IntN(12) {
+					case 0:
+						tb.Forget(slot)
+					case 1:
+						tb.SetBlocks(slot, 1+rnd.IntN(6000))
+					case 2, 3:
+						tb.Observe(slot, 10, rnd.IntN(11))
+					case 4:
+						tb.Overlap(n, shared[rnd.IntN(len(shared))])
+					case 5:
+						if got := tb.Bytes(); got > size {
+							t.Errorf("the table takes %d bytes of %d", got, size)
+						}
+					case 6, 7:
+						tb.Add(slot, shared[rnd.IntN(len(shared))][:1+rnd.IntN(300)])
+					default:
+						tb.Add(slot, chain(rnd, 1+rnd.IntN(400)))
+					}
 				}
-			}
-		})
+			})
+		}
+		all.Wait()
+		checkGrants(t, tb)
+		checkIndex(t, tb)
+		if got, room := held(tb, slots), tb.budgetLocked(); room < 5000 || got < 3*room/4 {
+			t.Errorf("%d blocks are held of %d for which there is memory; want most of some thousands", got, room)
+		}
 	}
-	all.Wait()
-	checkGrants(t, tb)
+}
+
+// TestLeastMemory: what TableConfig says of a table that is too small for its slots.
+func TestLeastMemory(t *testing.T) {
+	type row struct {
+		slots int
+		size  int64
+		holds bool
+	}
+	rows := []row{{52, 1 << 20, true}, {53, 1 << 20, false}, {1024, 18 << 20, false}, {1024, 19 << 20, true}}
+	for _, slots := range []int{64, 65, 128, 500} {
+		groups := int64(slots+planeSlots-1) / planeSlots
+		rows = append(rows,
+			row{slots, int64(slots)*14_500 + groups*274_000, false},
+			row{slots, int64(slots)*15_000 + groups*275_000, true})
+	}
+	for _, tt := range rows {
+		rnd := rand.New(rand.NewPCG(15, 15))
+		tb := NewTable(TableConfig{MaxBytes: tt.size})
+		for slot := range tt.slots {
+			tb.Add(slot, chain(rnd, 50))
+		}
+		if got := held(tb, tt.slots); got > 0 != tt.holds {
+			t.Errorf("%d bytes: %d slots hold %d blocks, want any: %t", tt.size, tt.slots, got, tt.holds)
+		}
+		if got := tb.Bytes(); got > tt.size {
+			t.Errorf("the table takes %d bytes of %d", got, tt.size)
+		}
+		checkGrants(t, tb)
+	}
 }
 
 // full returns a table that slots, which want more than there is, have filled.
