@@ -165,11 +165,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.current.Load().Timeouts.Body))
 	}
+	h.route(w, r)
+	linger(w, r)
+}
+
+// route answers one request by its path.
+func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 	if l := &h.current.Load().Limits; !headFits(r, l) {
 		h.refuse(w, errHeadTooLarge(l))
 		return
 	}
-	switch path := r.URL.Path; path {
+	path := r.URL.Path
+	if r.URL.RawPath != "" && !strings.HasPrefix(path, modelsPrefix) { // a rule for paths in front of the gateway would not know it
+		h.refuse(w, errNoRoute())
+		return
+	}
+	switch path {
 	case "/v1/chat/completions":
 		h.complete(w, r, openai.Chat)
 	case "/v1/completions":

@@ -70,6 +70,35 @@ func TestBodyNeverSent(t *testing.T) {
 	}
 }
 
+// TestAnswerIsNotLost: a client that sends all of a large body before it reads gets
+// the refusal, though it has asked for the connection to be closed, as have those
+// that speak HTTP/1.0.
+func TestAnswerIsNotLost(t *testing.T) {
+	h := open(t, option{config: func(c *expediter.Config) { c.Limits.Body = 10_000 }})
+	for _, tc := range []struct {
+		name, key, version, header string
+		status                     int
+	}{
+		{"too large", h.key, "1.1", "Connection: close\r\n", 413},
+		{"no key", "nonsense", "1.1", "Connection: close\r\n", 401},
+		{"HTTP/1.0", h.key, "1.0", "", 413},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for range 5 {
+				c := h.dial()
+				const size = 8 << 20 // more than the buffers between the two hold
+				head := strings.Replace(h.head(tc.key, size), "1.1\r\n", tc.version+"\r\n"+tc.header, 1)
+				if _, err := io.WriteString(c, head+strings.Repeat(" ", size)); err != nil {
+					t.Fatal(err)
+				}
+				if status, body, closed := answerOf(t, c); status != tc.status || !closed {
+					t.Fatalf("status %d, closed %t: %s; want %d and closed", status, closed, body, tc.status)
+				}
+			}
+		})
+	}
+}
+
 // TestHalfClose: a client that closes its side for writing gets no empty
 // success.
 func TestHalfClose(t *testing.T) {

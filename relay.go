@@ -55,12 +55,13 @@ func (a *attempt) event(ev sse.Event) (halt, error) {
 		return failed, replicaFault("The replica aborted the request.", nil)
 	}
 	now := time.Now()
-	if a.started { // the wait for the first token is for a token, not for a sign of life
-		a.dog.progress(now)
+	if a.note(c, now) {
+		if a.started { // the wait for the first token is for a token, not for a sign of life
+			a.dog.progress(now)
+		}
+		a.replica.Progress(now)
 	}
-	a.replica.Progress(now)
-	a.note(c, now)
-	if most := a.size.all(a.size.output); a.usage.events > most+maxOver {
+	if a.usage.events > a.most() {
 		return failed, replicaFault("The replica went on past the limit of the request.", nil)
 	}
 	a.show(ev, c)
@@ -73,9 +74,12 @@ func (a *attempt) event(ev sse.Event) (halt, error) {
 	return none, nil
 }
 
-// note keeps the account of one chunk.
-func (a *attempt) note(c *vllm.Chunk, now time.Time) {
+// note keeps the account of one chunk. It reports whether the answer has come on:
+// an event that says nothing new is no progress, however many of them there are.
+func (a *attempt) note(c *vllm.Chunk, now time.Time) (more bool) {
+	more = c.Content || c.ToolCall || len(c.Finished) > 0
 	if c.Usage.Present {
+		more = more || c.Usage.Completion > a.usage.output && a.usage.output < a.most() // a token without text
 		a.usage.prompt = max(a.usage.prompt, c.Usage.Prompt)
 		a.usage.output = max(a.usage.output, c.Usage.Completion)
 		a.usage.cached = max(a.usage.cached, c.Usage.Cached)
@@ -96,7 +100,11 @@ func (a *attempt) note(c *vllm.Chunk, now time.Time) {
 		a.finishes.add(f.Index, a.size.sequences)
 		a.rec.FinishReason = finishReason(f.Reason)
 	}
+	return more
 }
+
+// most is how many tokens an answer may have.
+func (a *attempt) most() int { return a.size.all(a.size.output) + maxOver }
 
 // maxHeld is how many bytes are held back before the first token. What comes
 // then is one chunk per choice that names the role.

@@ -86,36 +86,57 @@ func TestFirstTokenTimeout(t *testing.T) {
 	})
 }
 
-// TestSilence: a stream that falls silent ends at the limit.
+// TestSilence: a stream that falls silent ends at the limit, and so does one whose
+// events say nothing, or count tokens past those that were allowed.
 func TestSilence(t *testing.T) {
-	inMemory(t, option{
-		config: func(c *expediter.Config) { c.Timeouts.Silence = time.Second },
-		front: func(_ int, next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method != http.MethodPost {
-					next.ServeHTTP(w, r)
-					return
-				}
-				io.Copy(io.Discard, r.Body)
+	const empty = `{"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]%s}`
+	for _, tt := range []struct {
+		name   string
+		more   func(i int) string // one each 100 ms
+		output int
+		want   time.Duration
+	}{
+		{"nothing", nil, 2, time.Second},
+		{"empty deltas", func(int) string { return fmt.Sprintf(empty, "") }, 2, time.Second},
+		{"the same usage", func(int) string { return fmt.Sprintf(empty, `,"usage":{"prompt_tokens":7,"completion_tokens":2}`) }, 2, time.Second},
+		{"tokens without text", func(i int) string { // the first at 0 s makes three; 30 are allowed, and 64 more
+			return fmt.Sprintf(empty, fmt.Sprintf(`,"usage":{"prompt_tokens":7,"completion_tokens":%d}`, 3+i))
+		}, 30, 91*100*time.Millisecond + time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{answer: func(w http.ResponseWriter, r *http.Request) {
 				sse(w, roleChunk, contentChunk, contentChunk)
+				for i := 0; tt.more != nil && r.Context().Err() == nil; i++ {
+					sse(w, tt.more(i))
+					select {
+					case <-r.Context().Done():
+					case <-time.After(100 * time.Millisecond):
+					}
+				}
 				<-r.Context().Done()
-			})
-		},
-	}, func(t *testing.T, h *house) {
-		began := time.Now()
-		resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 30, "hi"))
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err == nil || !strings.Contains(string(body), "upstream_error") {
-			t.Errorf("stream = %s, error %v; want an error event and a broken end", body, err)
-		}
-		if d := time.Since(began); d != time.Second {
-			t.Errorf("ended after %v, want 1s", d)
-		}
-		if r := h.records.wait(t, 1)[0]; r.Status != expediter.StatusTruncated || r.Output != 2 || !r.Estimated {
-			t.Errorf("record = %+v, want truncated after 2 tokens, estimated", r)
-		}
-	})
+			}}
+			config := func(c *expediter.Config) { c.Timeouts.Silence = time.Second }
+			inMemory(t, option{config: config, front: s.front}, func(t *testing.T, h *house) { silent(t, h, tt.want, tt.output) })
+		})
+	}
+}
+
+// silent takes a stream that ends after a time and so many tokens.
+func silent(t *testing.T, h *house, after time.Duration, output int) {
+	t.Helper()
+	began := time.Now()
+	resp := h.post(t.Context(), "/v1/chat/completions", chatBody(true, 30, "hi"))
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil || !strings.Contains(string(body), "upstream_error") {
+		t.Errorf("stream = %s, error %v; want an error event and a broken end", body, err)
+	}
+	if d := time.Since(began); d != after {
+		t.Errorf("ended after %v, want %v", d, after)
+	}
+	if r := h.records.wait(t, 1)[0]; r.Status != expediter.StatusTruncated || r.Output != output {
+		t.Errorf("record = %+v, want truncated after %d tokens", r, output)
+	}
 }
 
 // TestSlowStreamLives: neither a long stream nor one slower than the time

@@ -26,6 +26,7 @@ type watchdog struct {
 	began  time.Time
 	last   atomic.Int64 // nanoseconds from began to the last progress
 	away   atomic.Bool  // the goroutine waits for somebody else than the replica
+	left   time.Time    // when it began to; that goroutine's own
 
 	mu    sync.Mutex
 	timer *time.Timer
@@ -69,11 +70,14 @@ func (d *watchdog) expect(limit time.Duration, cause error) {
 func (d *watchdog) progress(now time.Time) { d.last.Store(int64(now.Sub(d.began))) }
 
 // leave says that the replica is not waited for until the next call of back.
-func (d *watchdog) leave() { d.away.Store(true) }
+func (d *watchdog) leave() {
+	d.left = time.Now()
+	d.away.Store(true)
+}
 
-// back says that it is again, from now on.
+// back says that it is again. The time in between does not count.
 func (d *watchdog) back() {
-	d.progress(time.Now())
+	d.last.Add(int64(time.Since(d.left)))
 	d.away.Store(false)
 }
 

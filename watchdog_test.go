@@ -37,9 +37,9 @@ func TestWatchdog(t *testing.T) {
 				d.leave()
 				time.Sleep(1500 * time.Millisecond)
 				d.back()
-				time.Sleep(800 * time.Millisecond)
+				time.Sleep(300 * time.Millisecond)
 			}
-		}, 1500*time.Millisecond + 800*time.Millisecond + 1500*time.Millisecond + time.Second},
+		}, 2*1500*time.Millisecond + time.Second},
 		{"away for ever", func(d *watchdog) { d.leave() }, never},
 		{"stopped", func(d *watchdog) { d.stop() }, never},
 	} {

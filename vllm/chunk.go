@@ -73,7 +73,7 @@ type Usage struct {
 
 // Finish is the end of one choice.
 type Finish struct {
-	Index  int
+	Index  int // MaxCount if it is below zero
 	Reason []byte
 }
 

@@ -1,5 +1,7 @@
 package vllm
 
+import "strconv"
+
 // chunkParser reads the fields of a Chunk.
 type chunkParser struct {
 	chunkLexer
@@ -150,7 +152,7 @@ func (p *chunkParser) choice() {
 	for ok := p.open(); ok; ok = p.more() {
 		switch string(p.key()) {
 		case "index":
-			index = p.count()
+			index = p.index()
 		case "text":
 			text = p.filled()
 		case "delta":
@@ -171,6 +173,17 @@ func (p *chunkParser) choice() {
 		c.FinishReason = reason
 		c.Finished = append(c.Finished, Finish{Index: index, Reason: reason})
 	}
+}
+
+// index reads a choice's index. One below zero is no choice's, as is one too large.
+func (p *chunkParser) index() int {
+	if p.peek() != '-' {
+		return p.count()
+	}
+	if f, _ := strconv.ParseFloat(string(p.scalar()), 64); f < 0 {
+		return MaxCount
+	}
+	return 0
 }
 
 func (p *chunkParser) said() said {

@@ -91,7 +91,7 @@ func reference(m map[string]any) chunkFacts {
 		}
 		if r := refString(choice["finish_reason"]); r != "" {
 			f.FinishReason = r
-			f.Finished = append(f.Finished, strconv.Itoa(refCount(choice["index"]))+" "+r)
+			f.Finished = append(f.Finished, strconv.Itoa(refIndex(choice["index"]))+" "+r)
 		}
 	}
 	refError(&f, m)
@@ -143,6 +143,14 @@ func refFilled(v any) bool {
 		return len(v) > 0
 	}
 	return false
+}
+
+func refIndex(v any) int {
+	n, _ := v.(json.Number)
+	if f, _ := strconv.ParseFloat(string(n), 64); f < 0 {
+		return vllm.MaxCount
+	}
+	return refCount(v)
 }
 
 func refCount(v any) int {

@@ -35,6 +35,8 @@ var chunkTests = []chunkTest{
 		vllm.Chunk{Choices: 1, ToolCall: true}},
 	{"finish with text", head + `"choices":[{"index":2,"delta":{"content":"lo"},"finish_reason":"stop","stop_reason":null}]}`,
 		vllm.Chunk{Choices: 1, Content: true, FinishReason: []byte("stop"), Finished: []vllm.Finish{{Index: 2, Reason: []byte("stop")}}}},
+	{"an index below zero", head + `"choices":[{"index":-1,"delta":{},"finish_reason":"stop"}]}`,
+		vllm.Chunk{Choices: 1, FinishReason: []byte("stop"), Finished: []vllm.Finish{{Index: vllm.MaxCount, Reason: []byte("stop")}}}},
 	{"usage", head + `"choices":[],"usage":{"prompt_tokens":1800,"total_tokens":1802,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1536}}}`,
 		vllm.Chunk{Usage: vllm.Usage{Present: true, Detailed: true, Prompt: 1800, Completion: 2, Cached: 1536}}},
 	{"usage first", `{"usage":{"prompt_tokens":5,"completion_tokens":2},"id":"chatcmpl-r1","model":"acme-8b","choices":[]}`,
