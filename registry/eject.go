@@ -14,7 +14,7 @@ type EjectConfig struct {
 	MaxPause time.Duration // longest pause, and the healthy time after which pauses start anew. If zero, 5 min
 	Misses   int           // consecutive failed probes, with no token meanwhile, that eject. If zero, 3
 	Dwell    time.Duration // least time between two changes of state made by probes. If zero, 1 min
-	Frozen   time.Duration // time with work but without an engine step or a token that ejects; twice as long while the engine shows none of that work, and not before its first step. If zero, 5 s
+	Frozen   time.Duration // time with work but without an engine step or a token that ejects; half as long again while the engine shows none of that work, and not before its first step. If zero, 5 s
 }
 
 func (c EjectConfig) withDefaults() EjectConfig {

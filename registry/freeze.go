@@ -25,11 +25,11 @@ func (s *stillness) note(state *State, moved bool) {
 // frozen reports whether at now there has been work for so long, and for as long
 // neither a step nor a token, which progress is the last of. While the engine
 // shows no work, requests sent since then, zero if there are none, are work too,
-// but have twice the time: the server before the engine may still prepare them.
+// but have half as much time again: the server before the engine may still prepare them.
 func (s *stillness) frozen(now, progress, sent time.Time, limit time.Duration) bool {
 	since := s.reported
 	if since.IsZero() {
-		since, limit = sent, 2*limit
+		since, limit = sent, limit+limit/2
 	}
 	return !since.IsZero() && now.Sub(latest(since, latest(progress, s.steps))) >= limit
 }

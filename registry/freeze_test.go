@@ -22,7 +22,7 @@ func TestFreezeIsWorkWithoutStepOrToken(t *testing.T) {
 		first  bool           // each has its first token at once
 		want   int            // the half second at which it is ejected
 	}{
-		{name: "froze while idle", hold: from(4), report: steps(100), want: 24},
+		{name: "froze while idle", hold: from(4), report: steps(100), want: 19},
 		{name: "no first step yet", hold: from(4), report: steps(0), want: never},
 		{name: "no first step yet, with work shown", hold: from(4), report: func(int) registry.State {
 			return registry.State{CountsSteps: true, Running: 1}
@@ -45,13 +45,13 @@ func TestFreezeIsWorkWithoutStepOrToken(t *testing.T) {
 				s.Running = 1
 			}
 			return s
-		}, want: 28},
+		}, want: 23},
 		{name: "idle", hold: none, report: steps(100), want: never},
 		{name: "idle before its first step", hold: none, report: steps(0), want: never},
 		{name: "steps", hold: from(4), report: func(i int) registry.State { return registry.State{Steps: uint64(i / 9), CountsSteps: true} }, want: never},
 		{name: "the first step late", hold: from(4), report: func(i int) registry.State { return registry.State{Steps: uint64(max(i-8, 0) / 5), CountsSteps: true} }, want: never},
 		{name: "tokens though the counter stands", hold: from(4), report: steps(100), token: func(i int) bool { return i%9 == 0 }, want: never},
-		{name: "the last token counts", hold: from(4), report: steps(100), token: func(i int) bool { return i == 12 }, want: 32},
+		{name: "the last token counts", hold: from(4), report: steps(100), token: func(i int) bool { return i == 12 }, want: 27},
 		{name: "nothing for a moment", hold: func(i int) int { return min(i%9, 1) }, report: steps(100), want: never},
 		{name: "asleep", hold: from(4), report: func(int) registry.State { return registry.State{Steps: 100, Asleep: true} }, want: never},
 		{name: "froze when it woke up", hold: from(4), report: func(i int) registry.State {
@@ -158,15 +158,15 @@ func TestJ3FreezeBeyondHalfThePool(t *testing.T) {
 	}
 }
 
-// TestJ3FrozenWhileIdleLeavesWithin11s: 50 requests a second go to three
+// TestJ3FrozenWhileIdleLeavesWithin10s: 50 requests a second go to three
 // replicas in turn; one has been frozen since before the first, hangs on to all
 // it gets and shows none of it.
-func TestJ3FrozenWhileIdleLeavesWithin11s(t *testing.T) {
+func TestJ3FrozenWhileIdleLeavesWithin10s(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPool(t, 3, registry.PoolConfig{})
 		frozen, began := p.Replicas()[0], time.Now()
 		total := uint64(1)
-		for i := range 550 {
+		for i := range 500 {
 			time.Sleep(20 * time.Millisecond)
 			r := p.Replicas()[i%3]
 			if r.Routable(time.Now()) {

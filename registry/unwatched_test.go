@@ -49,7 +49,7 @@ func TestUnwatched(t *testing.T) {
 			if _, out := r.Ejected(); !ok || l.Trial() != out {
 				t.Fatalf("LeaseAt = %t, a trial %t, ejected %t; want a lease, which is a trial if it is ejected", ok, l.Trial(), out)
 			}
-			r.Succeeded(at(tt.from))
+			l.Succeeded(at(tt.from))
 			if why, out := r.Ejected(); out {
 				t.Errorf("ejected (%s) after a success", why)
 			}

@@ -357,7 +357,7 @@ func TestHungReplicasDoNotHoldUpOthers(t *testing.T) {
 }
 
 // TestJ3FrozenEngineLeaves: an engine whose server still answers, and whose
-// pages still show nothing in flight, is out of rotation within 11 s of the first
+// pages still show nothing in flight, is out of rotation within 10 s of the first
 // request; not if it has made no step yet, since that may take long.
 func TestJ3FrozenEngineLeaves(t *testing.T) {
 	for _, steps := range []int{0, 50} {
@@ -371,7 +371,7 @@ func TestJ3FrozenEngineLeaves(t *testing.T) {
 					t.Fatal("no lease")
 				}
 				defer l.Release()
-				time.Sleep(11 * time.Second)
+				time.Sleep(10 * time.Second)
 				if why, out := a.Ejected(); out != (steps > 0) || out && why != registry.ByFreeze || !b.Routable(time.Now()) {
 					t.Errorf("at step %d: ejected %v for %q, the other routable %v, want %v, frozen, true", steps, out, why, b.Routable(time.Now()), steps > 0)
 				}
