@@ -13,7 +13,7 @@ type EjectConfig struct {
 	Pause    time.Duration // first pause; it doubles with every failed trial. If zero, 10 s
 	MaxPause time.Duration // longest pause, and the healthy time after which pauses start anew. If zero, 5 min
 	Misses   int           // consecutive failed probes, with no token meanwhile, that eject. If zero, 3
-	Dwell    time.Duration // least time between two changes of state made by probes. If zero, 1 min
+	Dwell    time.Duration // least pause after failed probes, and time after a change of state in which twice as many must fail. If zero, 1 min
 	Frozen   time.Duration // time with work but without an engine step or a token that ejects; half as long again while the engine shows none of that work, and not before its first step. If zero, 5 s
 }
 

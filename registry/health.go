@@ -144,6 +144,7 @@ func (r *Replica) Failed(now time.Time) {
 	failures := r.failures.Add(1)
 	if r.countFailure(int(failures), now) {
 		r.pool.tell()
+		r.pool.changed() // another may be back in its place
 	}
 }
 
@@ -164,12 +165,14 @@ func (r *Replica) countFailure(failures int, now time.Time) (out bool) {
 
 // SetProbe takes the outcome of an active health probe at now. Several
 // failures in a row eject, unless a token or an engine step was seen within
-// the last Frozen time: a saturated engine answers probes late. A replica so
-// ejected stays out for at least the Dwell time, and comes back by a trial
-// once a probe succeeds.
+// the last Frozen time: a saturated engine answers probes late. Within the Dwell
+// time after it was ejected or readmitted it takes twice as many. A replica so
+// ejected stays out for at least the Dwell time, and comes back by a trial once a
+// probe succeeds, or before if another has to go in its place.
 func (r *Replica) SetProbe(ok bool, now time.Time) {
 	if r.countProbe(ok, now) {
 		r.pool.tell()
+		r.pool.changed()
 	}
 }
 
@@ -191,7 +194,7 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 		return false
 	}
 	r.probing.Store(down) // also where it cannot be ejected, or is no member: see GivenUp
-	if !down || !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
+	if !down || h.misses < 2*cfg.Misses && !h.since.IsZero() && now.Sub(h.since) < cfg.Dwell {
 		return false
 	}
 	return r.ejectLocked(ByProbe, max(cfg.Pause, cfg.Dwell), now)
@@ -225,10 +228,10 @@ func (r *Replica) restart() {
 	r.stands.Store(false)
 }
 
-// ejectLocked takes r out of rotation if the pool can spare it. It reports
-// whether it did.
+// ejectLocked takes r out of rotation if the pool can spare it, or another that
+// has shown life takes its place. It reports whether it did.
 func (r *Replica) ejectLocked(why Reason, pause time.Duration, now time.Time) bool {
-	if r.is(removed) || !r.pool.spareLocked(r) {
+	if r.is(removed) || !r.pool.spareLocked(r) && !r.pool.relieveLocked(now) {
 		return false
 	}
 	cfg := &r.config().Eject
@@ -283,6 +286,30 @@ func (p *Pool) spareLocked(r *Replica) bool {
 		}
 	}
 	return serving > 0 && 2*(out+1) <= len(members)
+}
+
+// relieveLocked readmits an ejected member that has shown life, before its pause is
+// over: it must not use up what may be ejected. It reports whether there was one.
+func (p *Pool) relieveLocked(now time.Time) bool {
+	for _, o := range p.Replicas() {
+		if o.is(ejected) && !o.is(draining|asleep) && o.aliveLocked() {
+			o.admitLocked(now)
+			return true
+		}
+	}
+	return false
+}
+
+// aliveLocked reports whether what r was ejected for is over: a probe was answered,
+// or the engine made a step. Requests that failed are answered by a trial only.
+func (r *Replica) aliveLocked() bool {
+	switch r.health.reason {
+	case ByProbe:
+		return !r.probing.Load() && r.health.misses == 0
+	case ByFreeze:
+		return !r.stands.Load() && !r.probing.Load() && r.health.still.steps.After(r.health.since)
+	}
+	return false
 }
 
 // uncapLocked readmits ejected members while they are more than half of the

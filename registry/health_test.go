@@ -292,12 +292,95 @@ func TestProbeMisses(t *testing.T) {
 	}
 	l.Succeeded(at(70 * sec))
 	l.Release()
-	for i := range 30 {
+	for i := range 5 {
 		r.SetProbe(false, at(76*sec+time.Duration(i)*sec))
+		wantRoutable(t, r, 80*sec, true) // changed at 70 s: three are too few
 	}
-	wantRoutable(t, r, 106*sec, true) // changed at 70 s
-	r.SetProbe(false, at(130*sec))
-	wantRoutable(t, r, 130*sec, false)
+	r.SetProbe(false, at(81*sec))
+	wantRoutable(t, r, 81*sec, false)
+	if why, _ := r.Ejected(); why != registry.ByProbe {
+		t.Errorf("reason = %q, want %q", why, registry.ByProbe)
+	}
+}
+
+// TestProbeMissesAfterTheDwell: a minute after the last change three are enough.
+func TestProbeMissesAfterTheDwell(t *testing.T) {
+	for _, tt := range []struct {
+		after time.Duration // the last change
+		out   bool
+	}{{50 * sec, false}, {60 * sec, true}} {
+		r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
+		fail(r, 3, 0)
+		l, ok := r.LeaseAt(registry.Claim{}, at(100*sec))
+		if !ok {
+			t.Fatal("no trial")
+		}
+		l.Succeeded(at(100 * sec))
+		for range 3 {
+			r.SetProbe(false, at(100*sec+tt.after))
+		}
+		if _, out := r.Ejected(); out != tt.out {
+			t.Errorf("%v after it was back: ejected %t, want %t", tt.after, out, tt.out)
+		}
+	}
+}
+
+// TestOneThatHasRecoveredGivesWay: a member whose pause is not over, but that shows
+// life again, uses nothing up of what may be ejected; one that does not, does.
+func TestOneThatHasRecoveredGivesWay(t *testing.T) {
+	probes := func(r *registry.Replica, at time.Time) {
+		for range 3 {
+			r.SetProbe(false, at)
+		}
+	}
+	frozen := func(r *registry.Replica) {
+		for now := 10 * sec; now <= 16*sec; now += sec {
+			r.Report(registry.State{At: at(now), Steps: 7, Running: 1})
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		act   func(first *registry.Replica)
+		gives bool
+	}{
+		{"probes that still fail", func(r *registry.Replica) { probes(r, at(10*sec)) }, false},
+		{"a probe that is answered", func(r *registry.Replica) { probes(r, at(10*sec)); r.SetProbe(true, at(17*sec)) }, true},
+		{"and one that is not", func(r *registry.Replica) {
+			probes(r, at(10*sec))
+			r.SetProbe(true, at(17*sec))
+			r.SetProbe(false, at(18*sec))
+		}, false},
+		{"a freeze", frozen, false},
+		{"a freeze without work any more", func(r *registry.Replica) {
+			frozen(r)
+			r.Report(registry.State{At: at(17 * sec), Steps: 7})
+		}, false},
+		{"a step", func(r *registry.Replica) {
+			frozen(r)
+			r.Report(registry.State{At: at(17 * sec), Steps: 8, Running: 1})
+		}, true},
+		{"failures", func(r *registry.Replica) { fail(r, 3, 12*sec); r.SetProbe(true, at(17*sec)) }, false},
+		{"drained", func(r *registry.Replica) { probes(r, at(10*sec)); r.SetProbe(true, at(17*sec)); r.Drain() }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPool(t, 3, registry.PoolConfig{})
+			first, second := p.Replicas()[0], p.Replicas()[1]
+			tt.act(first)
+			if _, out := first.Ejected(); !out {
+				t.Fatal("the first is not ejected")
+			}
+			var told []string
+			p.OnHealth(func(r *registry.Replica, ejected bool, _ registry.Reason) {
+				told = append(told, fmt.Sprint(r.Slot(), ejected))
+			})
+			probes(second, at(20*sec))
+			wantRoutable(t, first, 20*sec, tt.gives)
+			wantRoutable(t, second, 20*sec, !tt.gives)
+			if want := map[bool]string{true: "[0 false 1 true]", false: "[]"}[tt.gives]; fmt.Sprint(told) != want {
+				t.Errorf("told %v, want %s", told, want)
+			}
+		})
+	}
 }
 
 func TestBusyIsNotDead(t *testing.T) {

@@ -17,7 +17,7 @@ const NoHeadroom = -1.0
 type PoolConfig struct {
 	Name        string        // must be set
 	Headroom    float64       // share of each KV cache that stays free. If zero, 0.15; NoHeadroom for none
-	KVTokens    int           // KV capacity in tokens assumed until reported. If zero, unlimited until reported
+	KVTokens    int           // KV capacity in tokens assumed until reported. If zero, the least that another member has reported when the replica joins; unlimited if none has
 	BlockSize   int           // tokens per KV block assumed until reported. If zero, 16
 	StaleAfter  time.Duration // age at which a report is no longer used. If zero, 5 s
 	PrefillRate float64       // prompt tokens per second until learned. If zero, 10,000

@@ -100,7 +100,7 @@ func (p *Pool) newReplica(cfg ReplicaConfig, target *url.URL, slot int) *Replica
 	}
 	r.traits.Store(&traits{zone: cfg.Zone, weight: cfg.Weight})
 	r.generation.Store(p.generations.Add(1))
-	r.setCapacity(int64(p.cfg.Load().KVTokens))
+	r.setCapacity(p.assumed(p.cfg.Load().KVTokens))
 	return r
 }
 

@@ -140,17 +140,34 @@ func (p *Pool) adopt(n *Pool) {
 			staying = append(staying, next[i])
 		}
 	}
+	kvTokens := p.assumed(cfg.KVTokens)
 	for _, r := range next {
-		r.assume(cfg.KVTokens)
+		r.assume(kvTokens)
 	}
 	p.replaceLocked(next, slices.Collect(maps.Values(old)))
 }
 
 // assume gives r a KV capacity until it reports its own.
-func (r *Replica) assume(kvTokens int) {
+func (r *Replica) assume(kvTokens int64) {
 	full := r.capacity.Load()
 	if s := r.State(); s == nil || s.KVTokens == 0 {
-		full = int64(kvTokens)
+		full = kvTokens
 	}
 	r.setCapacity(full)
+}
+
+// assumed returns the KV capacity of a replica that has not reported its own: what
+// is configured, or else the least that a member has reported, so that a whole line
+// does not go to one that has just joined. 0 means that nobody knows.
+func (p *Pool) assumed(configured int) int64 {
+	least := int64(configured)
+	if configured > 0 {
+		return least
+	}
+	for _, r := range p.Replicas() {
+		if s := r.State(); s != nil && s.KVTokens > 0 && (least == 0 || int64(s.KVTokens) < least) {
+			least = int64(s.KVTokens)
+		}
+	}
+	return least
 }
