@@ -69,10 +69,10 @@ func TestJ3RequestsOnAFrozenEngineFailOver(t *testing.T) {
 				if status, body := h.chat(chatBody(stream, 3, "freeze")); status != 200 {
 					t.Errorf("status %d, body %s", status, body)
 				}
-				// 10 s without a step, since the engine shows no work, two reports,
+				// 7.5 s without a step, since the engine shows no work, two reports,
 				// and a look each second.
-				if d := time.Since(began); d < 10*time.Second || d > 13*time.Second {
-					t.Errorf("answered after %v, want 10 to 13 s", d)
+				if d := time.Since(began); d < 7*time.Second || d > 10*time.Second {
+					t.Errorf("answered after %v, want 7 to 10 s", d)
 				}
 				r := h.records.wait(t, 1)[0]
 				if r.Attempts != 2 || r.Status != expediter.StatusOK || r.Charged != int64(r.Input+3) {
@@ -178,7 +178,7 @@ func TestSlowPreparationIsNoFreeze(t *testing.T) {
 		takes             time.Duration
 	}{
 		{"media", "pictures.test", mediaBody, 40 * time.Second},
-		{"a prompt", "prompt", chatBody(true, 3, "prompt"), 9 * time.Second},
+		{"a prompt", "prompt", chatBody(true, 3, "prompt"), 7 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inMemory(t, option{replicas: 4, front: preparing(tt.words, tt.takes)}, func(t *testing.T, h *house) {
