@@ -39,6 +39,7 @@ func (p *pump) run(body io.Reader) (halt, error) {
 	if p.step(); p.why != atStart {
 		return p.stopped()
 	}
+	_ = p.a.yield()
 	if err := p.a.flush(); err != nil {
 		return failed, err
 	}

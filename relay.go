@@ -24,6 +24,7 @@ func (a *attempt) relay(body io.Reader) error {
 	defer a.g.recycle(p.sc)
 	switch why, err := p.run(body); why {
 	case atDone:
+		_ = a.yield()
 		err := a.complete()
 		a.drain(body)
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
 	"github.com/expediterhq/expediter/router"
@@ -101,7 +102,9 @@ func (q *request) run() error {
 		(*request).authenticate,
 		(*request).read,
 		(*request).resolve,
+		(*request).yield,
 		(*request).measure,
+		(*request).yield,
 		(*request).reserve,
 	} {
 		if err := step(q); err != nil {
@@ -113,6 +116,7 @@ func (q *request) run() error {
 		if err := q.dispatch(); err != nil {
 			return err
 		}
+		_ = q.yield()
 		err := q.forward()
 		if err == nil {
 			q.h.poison.clear(q.size.print)
@@ -121,6 +125,13 @@ func (q *request) run() error {
 			return q.over(err)
 		}
 	}
+}
+
+// yield lets streams whose next event has come go first: a request is a millisecond's
+// work, which it does in parts. It never fails.
+func (q *request) yield() error {
+	rawio.Yield()
+	return nil
 }
 
 // over is how a request ends that is not tried again. One that could have been, but

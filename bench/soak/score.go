@@ -12,6 +12,7 @@ import (
 
 	"github.com/expediterhq/expediter"
 	"github.com/expediterhq/expediter/internal/faultbench"
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/registry"
 )
 
@@ -43,6 +44,7 @@ type score struct {
 
 func newScore(p plan) *score {
 	s := &score{plan: p, byStatus: make(map[expediter.Status]int), cancel: make(map[string][]time.Duration)}
+	rawio.Yield() // takes the descriptors that it keeps for as long as the process lives
 	s.goroutines, s.files, s.heap = runtime.NumGoroutine(), openFiles(), heap()
 	return s
 }

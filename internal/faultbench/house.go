@@ -18,6 +18,7 @@ import (
 
 	"github.com/expediterhq/expediter"
 	"github.com/expediterhq/expediter/internal/certs/certtest"
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/metrics"
 	"github.com/expediterhq/expediter/quota"
 	"github.com/expediterhq/expediter/registry"
@@ -155,6 +156,7 @@ func Speak(g *Got) Speech {
 // the test does so itself.
 func Open(t testing.TB, o Options) *House {
 	t.Helper()
+	rawio.Yield() // takes the descriptors that it keeps for as long as the process lives
 	h := &House{
 		T: t, options: o, Ledger: new(Ledger), Quota: quota.NewMemory(quota.MemoryConfig{}), Logs: new(Log),
 		goroutines: runtime.NumGoroutine(), files: openFiles(), served: make(chan struct{}), samples: make(chan struct{}),
