@@ -6,7 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type QuotaState struct {
 	Down    bool   // some part of Redis is away, and the policy answers for it
 	Pending int    // settlements that wait for Redis
-	Dropped uint64 // settlements lost for want of room
+	Dropped uint64 // settlements given up: for want of room, or since Redis went on refusing a tenant's keys
 }
 
 // WatchQuota shows at each scrape, as expediter_quota_*, what state returns.
@@ -17,7 +17,7 @@ func (m *Metrics) WatchQuota(state func() QuotaState) {
 			func() float64 { return oneIf(state().Down) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "expediter_quota_pending_settlements", Help: "Settlements that wait for Redis."},
 			func() float64 { return float64(state().Pending) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "expediter_quota_dropped_settlements_total", Help: "Settlements lost for want of room."},
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "expediter_quota_dropped_settlements_total", Help: "Settlements given up, for want of room or since Redis went on refusing a tenant's keys."},
 			func() float64 { return float64(state().Dropped) }),
 	)
 }

@@ -41,9 +41,10 @@ func (r *Replica) Lease(c Claim) (Lease, bool) { return r.LeaseAt(c, time.Now())
 
 // LeaseAt claims room for a request that is about to be sent. It reports
 // false, and takes nothing, when the claim does not fit beside what is there
-// and what is set aside there below the pool's headroom, or when the replica is not routable at now. A
-// request that would be alone on an idle replica is refused only if it
-// exceeds the whole capacity. While the capacity is neither reported nor assumed every claim fits.
+// and what is set aside there below the pool's headroom, or when the replica is
+// not routable at now. A request that would be alone on an idle replica is
+// refused only if it exceeds the whole capacity. While the capacity is neither
+// reported nor assumed every claim fits.
 //
 // On an ejected replica whose pause is over the lease is the trial: until it
 // ends no other is granted.

@@ -36,7 +36,9 @@ type Watcher struct {
 	Logger    *slog.Logger      // hears when a replica stops and starts reporting, is ejected and is back, and lacks a name. If nil, nobody does
 }
 
-// Run polls until ctx ends. When it returns none of its goroutines is left.
+// Run polls until ctx ends. When it returns none of its goroutines is left. Where no
+// other Watcher follows, call [registry.Replica.Unwatched] for each member then: what
+// was seen last would count for ever.
 func (w *Watcher) Run(ctx context.Context) {
 	run := &watch{Watcher: *w, client: NewClient(w.Transport, w.APIKey), cancel: make(map[*registry.Replica]context.CancelFunc)}
 	run.defaults()

@@ -203,6 +203,7 @@ func (g *gateway) newDiscovery(pool *registry.Pool, s search) (*discovery, error
 			logger.Warn("replicas cannot be looked up; the pool keeps those that it has", "error", err)
 		}
 	}
+	cfg.OnError = func(err error) { logger.Debug("a lookup failed, wholly or for one family of addresses", "error", err) }
 	cfg.OnChange = func(joined, left []*registry.Replica) {
 		logger.Info("replicas changed", "joined", namesOf(joined), "left", namesOf(left))
 	}
