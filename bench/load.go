@@ -46,7 +46,7 @@ func (s span) has(t time.Time) bool { return !t.Before(s.begin) && t.Before(s.en
 
 // load sends requests in open loop: the next goes out on time, however slow
 // the earlier ones are. Arrivals are a Poisson process, the same for all subjects
-// in a round: at a fixed distance they would be in step with the events of all
+// in a round unless they are loaded together: at a fixed distance they would be in step with the events of all
 // streams. What happens in the first seconds, warm, is not counted, nor what
 // happens when no more requests come: streams end as often as they begin in
 // between, on connections that are there, which is what a subject does all day.
@@ -55,7 +55,11 @@ func (r *run) load(t *tally, p plan, events int, warm, seconds time.Duration) {
 	defer client.CloseIdleConnections()
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
-	rnd := rand.New(rand.NewPCG(1, uint64(len(r.p99))))
+	seed := uint64(1)
+	if p.together {
+		seed += r.number
+	}
+	rnd := rand.New(rand.NewPCG(seed, uint64(len(r.p99))))
 	at := time.Now()
 	counted := span{at.Add(warm), at.Add(warm + seconds)}
 	wg.Go(func() { t.watch(r.pid(), counted) })
@@ -145,6 +149,7 @@ func quantile(list []float64, q float64) float64 {
 // run is one subject under measurement.
 type run struct {
 	name   string
+	number uint64 // among the subjects
 	addr   string
 	proc   *process // nil for the subject that is nothing at all
 	begun  int      // requests
@@ -166,7 +171,28 @@ func begin(s subject, p plan) (*run, error) {
 		}
 	}
 	r.load(new(tally), p, 5, 2*time.Second, 0)
+	r.age(p)
 	return r, nil
+}
+
+// age sends as many requests of one event as the plan says, some at a time.
+func (r *run) age(p plan) {
+	const atOnce = 16
+	client := &http.Client{Transport: vllm.NewTransport(vllm.TransportConfig{Idle: atOnce})}
+	defer client.CloseIdleConnections()
+	text := prompt(p.tokens)
+	var wg sync.WaitGroup
+	for worker := range atOnce {
+		wg.Go(func() {
+			for i := worker; i < p.before; i += atOnce {
+				if resp, err := post(context.Background(), client, r.addr, body(-1-i, 1, 0, text)); err == nil {
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func (r *run) stop() {

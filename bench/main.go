@@ -16,15 +16,21 @@
 // side and take turns under load, so that a machine that changes its pace changes
 // it for all. The p99 of the event delay is the median of those of all rounds: in
 // one over all, a single pause of the machine would decide.
+//
+// With -together all subjects are loaded at once. What the machine does then hits
+// all alike, and the ratio of their p99 is known from a tenth of the rounds; but
+// each also has the others to wait for.
 package main
 
 import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,6 +43,9 @@ type plan struct {
 	tokens  int           // of the prompt
 	rounds  int           // in which the subjects take turns
 	streams int           // open at once, for the memory figure
+
+	before   int  // requests that each subject has had
+	together bool // all subjects at once, each with its share of the requests
 }
 
 func main() {
@@ -57,6 +66,8 @@ func main() {
 	flag.DurationVar(&p.pause, "pause", 20*time.Millisecond, "between two events")
 	flag.IntVar(&p.tokens, "tokens", 1800, "tokens of the prompt, roughly")
 	flag.IntVar(&p.streams, "streams", 500, "open streams for the memory figure; 0 leaves it out")
+	flag.IntVar(&p.before, "before", 0, "requests that each subject gets first; 40,000 fill the gateway's prefix map")
+	flag.BoolVar(&p.together, "together", false, "load all subjects at once, each with its share of the rate, instead of in turns")
 	apart := flag.Bool("apart", true, "give the subjects half of the processors to themselves, on Linux")
 	only := flag.String("only", "", "comma-separated names; empty: all that are installed")
 	asJSON := flag.Bool("json", false, "print JSON")
@@ -106,12 +117,11 @@ func measureAll(p plan, only string, asJSON bool) error {
 			continue
 		}
 		defer r.stop()
+		r.number = uint64(len(runs))
 		runs = append(runs, r)
 	}
 	for i := range p.rounds {
-		for _, r := range runs {
-			r.round(p)
-		}
+		round(runs, p)
 		slices.Reverse(runs) // nobody always comes after the same other
 		fmt.Fprintf(os.Stderr, "round %d of %d done\n", i+1, p.rounds)
 	}
@@ -127,6 +137,23 @@ func measureAll(p plan, only string, asJSON bool) error {
 	}
 	report(p, results)
 	return nil
+}
+
+// round puts each subject under its share of each load, one after the other or all
+// at once.
+func round(runs []*run, p plan) {
+	if !p.together {
+		for _, r := range runs {
+			r.round(p)
+		}
+		return
+	}
+	p.rate /= float64(max(len(runs), 1))
+	var wg sync.WaitGroup
+	for _, r := range runs {
+		wg.Go(func() { r.round(p) })
+	}
+	wg.Wait()
 }
 
 func report(p plan, results []result) {
@@ -148,16 +175,17 @@ func report(p plan, results []result) {
 	for _, r := range results {
 		if r.CPUPerRequest > 0 {
 			more := make([]float64, len(r.Rounds))
-			lower := 0
+			lower, logs := 0, 0.0
 			for i := range more {
 				more[i] = r.Rounds[i] - base.Rounds[i]
+				logs += math.Log(r.Rounds[i] / base.Rounds[i])
 				if more[i] < 0 {
 					lower++
 				}
 			}
-			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms, round by round %+.2f (quartiles %+.2f, %+.2f), lower in %d of %d\n",
+			fmt.Printf("%-14s CPU per request %.2fx, per event %.2fx, event p99 %+.2f ms, round by round %+.2f (quartiles %+.2f, %+.2f), %.2fx in the geometric mean, lower in %d of %d\n",
 				r.Name, r.CPUPerRequest/base.CPUPerRequest, r.CPUPerEvent/base.CPUPerEvent, r.EventP99-base.EventP99,
-				quantile(more, 0.5), quantile(more, 0.25), quantile(more, 0.75), lower, len(more))
+				quantile(more, 0.5), quantile(more, 0.25), quantile(more, 0.75), math.Exp(logs/float64(len(more))), lower, len(more))
 		}
 	}
 }
