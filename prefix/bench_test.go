@@ -1,6 +1,7 @@
 package prefix_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -155,4 +156,25 @@ func BenchmarkJoin(b *testing.B) {
 		slot++
 	}
 	b.ReportMetric(float64(most.Nanoseconds())/1e3, "max-us")
+}
+
+// BenchmarkAddNowAndThen adds new prompts of 1,800 tokens to full tables, with
+// pauses in which the processor forgets where they are, as between two requests,
+// and reports what one takes. The time per operation has the pauses in it.
+func BenchmarkAddNowAndThen(b *testing.B) {
+	for _, mib := range []int64{4, 32, 256} {
+		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
+			addOne := fill(prefix.NewTable(prefix.TableConfig{MaxBytes: mib << 20}), 40_000)
+			took := make([]time.Duration, 0, 1<<16)
+			for b.Loop() {
+				time.Sleep(4 * time.Millisecond)
+				start := time.Now()
+				addOne()
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "median-us")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-us")
+		})
+	}
 }
