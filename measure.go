@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/expediterhq/expediter/internal/openai"
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/prefix"
 	"github.com/expediterhq/expediter/tokenize"
 	"github.com/expediterhq/expediter/tokenize/chat"
@@ -56,9 +57,11 @@ func (q *request) measure() error {
 		}
 		defer q.h.bodies.give(q.tenant.ID, extra)
 	}
+	rawio.Yield()
 	if err := q.countInput(); err != nil {
 		return err
 	}
+	rawio.Yield()
 	q.hashed = len(q.blocks) > 0
 	if err := q.limitOutput(); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/expediterhq/expediter/internal/h1"
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/sse"
 )
 
@@ -39,7 +40,7 @@ func (p *pump) run(body io.Reader) (halt, error) {
 	if p.step(); p.why != atStart {
 		return p.stopped()
 	}
-	_ = p.a.yield()
+	rawio.Yield()
 	if err := p.a.flush(); err != nil {
 		return failed, err
 	}

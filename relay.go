@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/expediterhq/expediter/internal/rawio"
 	"github.com/expediterhq/expediter/sse"
 	"github.com/expediterhq/expediter/vllm"
 )
@@ -24,7 +25,7 @@ func (a *attempt) relay(body io.Reader) error {
 	defer a.g.recycle(p.sc)
 	switch why, err := p.run(body); why {
 	case atDone:
-		_ = a.yield()
+		rawio.Yield()
 		err := a.complete()
 		a.drain(body)
 		return err

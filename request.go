@@ -96,15 +96,14 @@ func (h *Handler) complete(w http.ResponseWriter, r *http.Request, kind openai.K
 }
 
 // run is the way of a request. A retry re-runs admission, routing and
-// forwarding, never the reservation.
+// forwarding, never the reservation. A request is a millisecond's work: between
+// its parts, rawio.Yield lets streams whose next event has come go first.
 func (q *request) run() error {
 	for _, step := range [...]func(*request) error{
 		(*request).authenticate,
 		(*request).read,
 		(*request).resolve,
-		(*request).yield,
 		(*request).measure,
-		(*request).yield,
 		(*request).reserve,
 	} {
 		if err := step(q); err != nil {
@@ -116,7 +115,7 @@ func (q *request) run() error {
 		if err := q.dispatch(); err != nil {
 			return err
 		}
-		_ = q.yield()
+		rawio.Yield()
 		err := q.forward()
 		if err == nil {
 			q.h.poison.clear(q.size.print)
@@ -125,13 +124,6 @@ func (q *request) run() error {
 			return q.over(err)
 		}
 	}
-}
-
-// yield lets streams whose next event has come go first: a request is a millisecond's
-// work, which it does in parts. It never fails.
-func (q *request) yield() error {
-	rawio.Yield()
-	return nil
 }
 
 // over is how a request ends that is not tried again. One that could have been, but
