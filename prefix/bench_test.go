@@ -143,7 +143,7 @@ func BenchmarkJoin(b *testing.B) {
 	for b.Loop() {
 		if slot == 1024 {
 			b.StopTimer()
-			tb, slot = prefix.NewTable(prefix.TableConfig{}), benchSlots
+			tb, slot = prefix.NewTable(prefix.TableConfig{MaxBytes: 32 << 20}), benchSlots
 			fill(tb, 40_000)
 			b.StartTimer()
 		}

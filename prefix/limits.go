@@ -19,7 +19,7 @@ func (t *Table) slotOf(num int) *slot {
 	if fresh {
 		p.Store(new(plane))
 	}
-	s := &slot{num: num, want: t.cfg.Blocks, limit: t.cfg.Blocks, retired: true}
+	s := &slot{num: num, bit: 1 << (num % planeSlots), want: t.cfg.Blocks, limit: t.cfg.Blocks, retired: true}
 	t.slots[num].Store(s)
 	return s
 }
@@ -30,6 +30,7 @@ func (t *Table) SetBlocks(slot, n int) {
 	if slot < 0 || slot >= len(t.slots) || n < 1 {
 		return
 	}
+	n = min(n, maxBlocks)
 	s := t.slotOf(slot)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,8 +38,9 @@ func (t *Table) SetBlocks(slot, n int) {
 	changed := s.want != n
 	if changed {
 		s.want, s.limit = n, n
-		if s.grant > n {
-			t.confineLocked(s, n)
+		t.evictLocked(s, n)
+		if most := runsFor(n); s.grant > most {
+			t.confineLocked(s, most)
 		}
 	}
 	s.mu.Unlock()
@@ -51,7 +53,7 @@ func (t *Table) SetBlocks(slot, n int) {
 func (t *Table) Bytes() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	sum := int64(len(t.slots)+len(t.planes))*8 + int64(t.made)*slotBytes
+	sum := t.fixedLocked() + int64(t.records.held())*recordBytes
 	for _, s := range t.live {
 		s.mu.Lock()
 		sum += s.list.bytes()
@@ -65,7 +67,7 @@ func (t *Table) Bytes() int64 {
 		for j := range p.shards {
 			sh := &p.shards[j]
 			sh.mu.RLock()
-			sum += shardBytes + sh.bytes()
+			sum += sh.table.bytes()
 			sh.mu.RUnlock()
 		}
 	}

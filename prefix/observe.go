@@ -21,18 +21,21 @@ func (t *Table) Observe(slot, predicted, cached int) {
 	}
 	s.mu.Lock()
 	t.observeLocked(s, predicted, cached)
-	over := s.grant - s.limit
+	unused := s.room()
 	s.mu.Unlock()
-	if over > grantStep {
+	if unused > 2*grantStep {
 		t.giveBack(s)
 	}
 }
 
 func (t *Table) observeLocked(s *slot, predicted, cached int) {
 	s.says = s.says || cached >= 0
-	bound := min(s.limit, max(s.share, s.grant))
-	if !s.says || bound == 0 { // nothing can be known of a slot without memory
+	if !s.says || s.share+s.grant == 0 { // nothing can be known of a slot without memory
 		return
+	}
+	bound := s.limit
+	if !t.mayHave(s, 1) && s.room() == 0 {
+		bound = min(bound, s.list.n) // it has no memory for more
 	}
 	switch {
 	case 2*cached < predicted:
@@ -59,10 +62,8 @@ func (t *Table) doubtLocked(s *slot) {
 	if s.doubts++; s.doubts < maxDoubts {
 		return
 	}
-	p := t.planes[s.num/planeSlots].Load()
-	for n := group; n == group; {
-		n = s.list.older(s.strike, group)
-		t.evictSomeLocked(p, s, n)
+	for s.list.n > 0 && int32(s.list.run(s.list.last).stamp-s.strike) <= 0 {
+		t.evictRunLocked(s, group)
 	}
 	s.doubts = 0
 }

@@ -7,47 +7,75 @@ import (
 	"testing"
 )
 
-// check fails unless what x says of itself is so.
-func check(t *testing.T, x *index) {
+// numbered are segments and the keys that their numbers stand for.
+type numbered struct {
+	segments
+	keys map[uint32]uint64
+}
+
+func (x *numbered) put(key uint64, number uint32) {
+	x.add(newEntry(key, number))
+	if x.keys == nil {
+		x.keys = map[uint32]uint64{}
+	}
+	x.keys[number] = key
+}
+
+// number returns the number of key, or 0.
+func (x *numbered) number(key uint64) uint32 {
+	if p, i := x.at(key); p != nil {
+		return p[i].number()
+	}
+	return 0
+}
+
+func (x *numbered) at(key uint64) (*cells, uint8) {
+	return x.find(key, func(number uint32) bool { return x.keys[number] == key })
+}
+
+func (x *numbered) drop(key uint64) {
+	x.remove(x.at(key))
+}
+
+// check fails unless what s says of itself is so.
+func check(t *testing.T, s *segments) {
 	t.Helper()
-	var own []*cells[cell]
-	for i, p := range x.first {
+	var own []*cells
+	for i, p := range s.first {
 		if !slices.Contains(own, p) {
 			own = append(own, p)
 		}
-		if alone := i/2 >= x.count-len(x.first)/2; alone && p != x.first[i&^1] {
-			t.Fatalf("of %d segments for %d places, place %d is divided", x.count, len(x.first), i)
+		if alone := i/2 >= s.count-len(s.first)/2; alone && p != s.first[i&^1] {
+			t.Fatalf("of %d segments for %d places, place %d is divided", s.count, len(s.first), i)
 		}
 	}
-	if len(own) != x.count || x.n > x.most || x.n < x.least || x.n == 0 && x.count > 0 {
-		t.Fatalf("%d segments, want %d for %d cells, which is to be from %d to %d", len(own), x.count, x.n, x.least, x.most)
+	if len(own) != s.count || s.n > s.most || s.n < s.least || s.n == 0 && s.count > 0 {
+		t.Fatalf("%d segments, want %d for %d entries, which is to be from %d to %d", len(own), s.count, s.n, s.least, s.most)
 	}
 	n := 0
-	for i := range x.first {
-		if i == 0 || x.first[i] != x.first[i-1] {
-			n += count(x.first[i])
-		}
+	for _, p := range own {
+		n += count(p)
 	}
-	first := map[*cells[cell]]bool{}
-	for l := x.spills; l != nil; l = l.next {
+	first := map[*cells]bool{}
+	for l := s.spills; l != nil; l = l.next {
 		if l.n != count(l.cells) || l.n < segmentCells && first[l.home] || l.n == 0 || count(l.home) < segmentCells {
-			t.Fatalf("a spill says %d cells, has %d, and %d are at home", l.n, count(l.cells), count(l.home))
+			t.Fatalf("a spill says %d entries, has %d, and %d are at home", l.n, count(l.cells), count(l.home))
 		}
 		n += l.n
 		first[l.home] = true
 	}
-	if n != x.n {
-		t.Fatalf("%d cells are taken, want %d", n, x.n)
+	if n != s.n {
+		t.Fatalf("there are %d entries, want %d", n, s.n)
 	}
-	// What pairBytes and budgetLocked suppose, for cells alone.
-	if got, most := x.bytes(), int64(x.n)*(cellBytes*13/3+1)+segmentCells*cellBytes+listBytes; x.n > 0 && got > most {
-		t.Fatalf("%d cells take %d bytes, want at most %d", x.n, got, most)
+	// What ownBytes and leastLocked suppose of a table.
+	if got, most := s.bytes(), int64(s.n)*(entryBytes*10/3+1)+int64(s.n)*entryBytes+segmentBytes+listBytes; s.n > 0 && got > most {
+		t.Fatalf("%d entries take %d bytes, want at most %d", s.n, got, most)
 	}
 }
 
-func count(p *cells[cell]) (n int) {
-	for i := range p {
-		if p.taken(uint8(i)) {
+func count(p *cells) (n int) {
+	for _, e := range p {
+		if e != 0 {
 			n++
 		}
 	}
@@ -66,81 +94,69 @@ var keySets = []struct {
 	{"one place of one segment", func(r uint64) uint64 { return r % (1 << 32) }},
 }
 
-// TestIndexAgainstMap grows and shrinks an index, several times and less far
+// TestSegmentsAgainstMap grows and shrinks a table, several times and less far
 // each time but the last, and compares it with a map.
-func TestIndexAgainstMap(t *testing.T) {
+func TestSegmentsAgainstMap(t *testing.T) {
 	for _, set := range keySets {
 		t.Run(set.name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 3))
-			var x index
-			want := map[uint64]uint64{}
+			var x numbered
+			want := map[uint64]uint32{}
 			var keys []uint64
+			made := uint32(0)
 			for _, size := range []int{5000, 1200, 3000, 500, 2000, 0} {
 				for len(keys) != size {
 					if rng.IntN(4) > 0 == (len(keys) < size) {
-						key := set.key(rng.Uint64())
-						if len(keys) > 0 && rng.IntN(4) == 0 {
-							key = keys[rng.IntN(len(keys))]
-						}
-						if want[key] == 0 {
+						if key := set.key(rng.Uint64()); want[key] == 0 {
+							made++
 							keys = append(keys, key)
+							want[key] = made
+							x.put(key, made)
 						}
-						slots := uint64(1) << rng.IntN(64)
-						x.set(key, slots)
-						want[key] |= slots
 					} else if len(keys) > 0 {
-						keys = clearOne(t, &x, want, keys, rng)
+						keys = dropOne(t, &x, want, keys, rng)
 					}
 					if rng.IntN(100) == 0 {
-						check(t, &x)
+						check(t, &x.segments)
 					}
 				}
-				check(t, &x)
-				for key, slots := range want {
-					if got := x.slots(key); got != slots {
-						t.Fatalf("with %d keys %x has slots %x, want %x", len(keys), key, got, slots)
+				check(t, &x.segments)
+				for key, number := range want {
+					if got := x.number(key); got != number {
+						t.Fatalf("with %d keys %x has number %d, want %d", len(keys), key, got, number)
 					}
 				}
 			}
 			if got := x.bytes(); got != 0 {
-				t.Errorf("an empty index takes %d bytes", got)
+				t.Errorf("an empty table takes %d bytes", got)
 			}
 		})
 	}
 }
 
-// clearOne takes slots from one of keys, and returns those that are left.
-func clearOne(t *testing.T, x *index, want map[uint64]uint64, keys []uint64, rng *rand.Rand) []uint64 {
+// dropOne takes out one of keys, and returns those that are left.
+func dropOne(t *testing.T, x *numbered, want map[uint64]uint32, keys []uint64, rng *rand.Rand) []uint64 {
 	i := rng.IntN(len(keys))
 	key := keys[i]
-	slots := rng.Uint64() | rng.Uint64()
-	if rng.IntN(3) > 0 {
-		slots = ^uint64(0)
+	x.drop(key)
+	if got := x.number(key); got != 0 {
+		t.Fatalf("%x has number %d after it was taken out", key, got)
 	}
-	x.clear(key, slots)
-	want[key] &^= slots
-	if got := x.slots(key); got != want[key] {
-		t.Fatalf("%x has slots %x after clear, want %x", key, got, want[key])
-	}
-	if want[key] == 0 {
-		delete(want, key)
-		keys[i] = keys[len(keys)-1]
-		keys = keys[:len(keys)-1]
-		x.clear(key, slots) // there is nothing to clear
-	}
-	return keys
+	delete(want, key)
+	keys[i] = keys[len(keys)-1]
+	return keys[:len(keys)-1]
 }
 
-// TestOneSegmentAtATime: whatever is in an index, one key more or less changes a
+// TestOneSegmentAtATime: whatever is in a table, one key more or less changes a
 // few segments at most and makes one.
 func TestOneSegmentAtATime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
-	var x index
+	var x numbered
 	var keys []uint64
-	before := map[*cells[cell]]cells[cell]{}
+	before := map[*cells]cells{}
 	step := func() {
 		made, changed := 0, 0
-		after := map[*cells[cell]]bool{}
+		after := map[*cells]bool{}
 		for _, p := range x.first {
 			if after[p] {
 				continue
@@ -155,18 +171,18 @@ func TestOneSegmentAtATime(t *testing.T) {
 				before[p] = *p
 			}
 		}
-		maps.DeleteFunc(before, func(p *cells[cell], _ cells[cell]) bool { return !after[p] })
+		maps.DeleteFunc(before, func(p *cells, _ cells) bool { return !after[p] })
 		if made > 1 || changed > 3 {
 			t.Fatalf("with %d keys %d segments are made and %d change", len(keys), made, changed)
 		}
 	}
 	for len(keys) < 6000 {
 		keys = append(keys, rng.Uint64())
-		x.set(keys[len(keys)-1], 1)
+		x.put(keys[len(keys)-1], uint32(len(keys)))
 		step()
 	}
 	for len(keys) > 0 {
-		x.clear(keys[len(keys)-1], 1)
+		x.drop(keys[len(keys)-1])
 		keys = keys[:len(keys)-1]
 		step()
 	}
@@ -175,13 +191,13 @@ func TestOneSegmentAtATime(t *testing.T) {
 // TestRoom: each segment more has room for more, and is not taken back as soon
 // as it is there.
 func TestRoom(t *testing.T) {
-	var s segments[entry]
+	var s segments
 	for n := 1; n < 5000; n++ {
 		if room(n+1) <= room(n) || room(n) > segmentCells*n*6/8 && n > 1 {
 			t.Errorf("room(%d) = %d, room(%d) = %d", n, room(n), n+1, room(n+1))
 		}
 		if s.resized(n + 1); s.least > room(n)*9/10 {
-			t.Errorf("%d segments are one too many with %d cells, and too few with %d", n+1, s.least-1, room(n))
+			t.Errorf("%d segments are one too many with %d entries, and too few with %d", n+1, s.least-1, room(n))
 		}
 	}
 }
@@ -192,23 +208,23 @@ func TestMixerSpreads(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for shift := range 50 {
 		m := mixer{rng.Uint64() | 1, rng.Uint64() | 1}
-		var x index
+		var s segments
 		n := 20_000
 		if 64-shift < 15 {
 			n = 1 << (64 - shift)
 		}
 		for i := range n {
-			x.set(m.mix(uint64(i)<<shift), 1)
+			s.add(newEntry(m.mix(uint64(i)<<shift), 1))
 		}
-		check(t, &x)
-		if x.spills != nil {
+		check(t, &s)
+		if s.spills != nil {
 			t.Errorf("of %d keys with %d equal lower bits some have no room in their segments", n, shift)
 		}
 		away := 0
-		for _, p := range x.first {
-			for i, c := range p {
-				if c[1] != 0 {
-					away += int(uint8(i) - place(c[0]))
+		for _, p := range s.first {
+			for i, e := range p {
+				if e != 0 {
+					away += int(uint8(i) - place(uint64(e)))
 				}
 			}
 		}

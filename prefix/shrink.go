@@ -2,72 +2,62 @@ package prefix
 
 import "slices"
 
-// freed marks the shard of a node that holds no key. Such nodes are in a list of
-// their own.
-const freed = ^uint32(0)
-
-// release puts node i, which is in neither list, into that of the free ones.
-func (q *recent) release(i uint32) {
-	nd := q.node(i)
-	nd.shard = freed
-	nd.prev, nd.next = 0, q.free
+// release puts run i, which is not used any more, into the list of the free ones.
+func (q *runs) release(i uint32) {
+	q.taken--
+	*q.run(i) = run{next: q.free}
 	if q.free != 0 {
-		q.node(q.free).prev = i
+		q.run(q.free).prev = i
 	}
 	q.free = i
 }
 
-// reuse takes node i out of the list of the free ones.
-func (q *recent) reuse(i uint32) {
-	nd := q.node(i)
-	if nd.prev != 0 {
-		q.node(nd.prev).next = nd.next
+// reuse takes run i out of the list of the free ones.
+func (q *runs) reuse(i uint32) {
+	r := q.run(i)
+	if r.prev != 0 {
+		q.run(r.prev).next = r.next
 	} else {
-		q.free = nd.next
+		q.free = r.next
 	}
-	if nd.next != 0 {
-		q.node(nd.next).prev = nd.prev
+	if r.next != 0 {
+		q.run(r.next).prev = r.prev
 	}
 }
 
-// shrink frees the memory of all nodes but so many, of which there must not be
-// fewer than keys. It takes as long as there are nodes to go.
-func (q *recent) shrink(most uint32) {
+// shrink frees the memory of all runs but so many, of which there must not be
+// fewer than are used. It takes as long as there are runs to go.
+func (q *runs) shrink(most uint32) {
 	for q.made > most {
 		last := q.made
-		if q.node(last).shard == freed {
+		if q.run(last).to == 0 {
 			q.reuse(last)
 		} else {
 			to := q.free
 			q.reuse(to)
 			q.move(last, to)
 		}
-		if q.made--; q.made%pageNodes == 0 {
+		if q.made--; q.made%pageRuns == 0 {
 			q.dropPage()
 		}
 	}
 }
 
-// move makes node to what node from is.
-func (q *recent) move(from, to uint32) {
-	nd := q.node(from)
-	p, at := q.entryOf(from)
-	p[at] = entry{nd.key>>32<<32 | uint64(to)}
-	*q.node(to) = *nd
-	if nd.prev != 0 {
-		q.node(nd.prev).next = to
+// move makes run to what run from is.
+func (q *runs) move(from, to uint32) {
+	r := q.run(from)
+	if r.from == 0 {
+		p, at := q.entryOf(from)
+		p[at] = newEntry(uint64(r.hash)<<32, to)
 	} else {
-		q.first = to
+		q.before(from).later = to
 	}
-	if nd.next != 0 {
-		q.node(nd.next).prev = to
-	} else {
-		q.last = to
-	}
+	*q.run(to) = *r
+	q.relink(to)
 }
 
 // dropPage frees the last page, and now and then a part of the list of pages.
-func (q *recent) dropPage() {
+func (q *runs) dropPage() {
 	n := len(q.pages) - 1
 	q.pages[n] = nil
 	q.pages = q.pages[:n]

@@ -1,18 +1,18 @@
 package prefix
 
-// spill is a segment with cells that had no room in another, home. Of those
+// spill is a segment with entries that had no room in another, home. Of those
 // with the same home the first in the list is the only one that may not be full;
 // home is full.
-type spill[C words] struct {
-	home, cells *cells[C]
-	n           int // cells taken; never 0
-	next        *spill[C]
+type spill struct {
+	home, cells *cells
+	n           int // entries; never 0
+	next        *spill
 }
 
 const spillBytes = 32 // a spill without its cells
 
 // of returns the first of l and those after it that belongs to home, or nil.
-func (l *spill[C]) of(home *cells[C]) *spill[C] {
+func (l *spill) of(home *cells) *spill {
 	for l != nil && l.home != home {
 		l = l.next
 	}
@@ -21,7 +21,7 @@ func (l *spill[C]) of(home *cells[C]) *spill[C] {
 
 // next returns where to look for a key after p, which is home or a spill of
 // it: nil if there is nothing more.
-func (s *segments[C]) next(home, p *cells[C]) *cells[C] {
+func (s *segments) next(home, p *cells) *cells {
 	l := s.spills
 	if l == nil {
 		return nil
@@ -38,28 +38,27 @@ func (s *segments[C]) next(home, p *cells[C]) *cells[C] {
 	return l.cells
 }
 
-// spill puts in a cell for which home has no room.
-func (s *segments[C]) spill(home *cells[C], c C) {
+// spill puts in an entry for which home has no room.
+func (s *segments) spill(home *cells, e entry) {
 	l := s.spills.of(home)
 	if l == nil || l.n == segmentCells {
-		l = &spill[C]{home: home, cells: new(cells[C]), next: s.spills}
+		l = &spill{home: home, cells: new(cells), next: s.spills}
 		s.spills = l
 	}
-	l.cells.put(c)
+	l.cells.put(e)
 	l.n++
 }
 
-// refill moves a cell from home's spills to p, home or one of them, from which
+// refill moves an entry from home's spills to p, home or one of them, from which
 // one was taken.
-func (s *segments[C]) refill(home, p *cells[C]) {
+func (s *segments) refill(home, p *cells) {
 	l := s.spills.of(home)
 	if l == nil {
 		return
 	}
 	if l.cells != p {
-		var none C
 		i := uint8(0)
-		for l.cells[i] == none {
+		for l.cells[i] == 0 {
 			i++
 		}
 		p.put(l.cells[i])
@@ -71,7 +70,7 @@ func (s *segments[C]) refill(home, p *cells[C]) {
 }
 
 // cut takes l out of the list.
-func (s *segments[C]) cut(l *spill[C]) {
+func (s *segments) cut(l *spill) {
 	at := &s.spills
 	for *at != l {
 		at = &(*at).next
@@ -80,7 +79,7 @@ func (s *segments[C]) cut(l *spill[C]) {
 }
 
 // cutAll takes home's spills out of the list and returns them as one.
-func (s *segments[C]) cutAll(home *cells[C]) (list *spill[C]) {
+func (s *segments) cutAll(home *cells) (list *spill) {
 	for l := s.spills.of(home); l != nil; l = s.spills.of(home) {
 		s.cut(l)
 		l.next, list = list, l

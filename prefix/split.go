@@ -7,10 +7,10 @@ import (
 
 // split makes one more segment. Segments are divided in pairs of places in
 // first, from its start on, one for each that there is beyond a power of two.
-func (s *segments[C]) split() {
+func (s *segments) split() {
 	if s.count == 0 {
-		p := new(cells[C])
-		s.first, s.shift = []*cells[C]{p, p}, 63
+		p := new(cells)
+		s.first, s.shift = []*cells{p, p}, 63
 		s.resized(1)
 		return
 	}
@@ -18,29 +18,26 @@ func (s *segments[C]) split() {
 		s.double()
 	}
 	old := s.first[s.pair()]
-	s.first[s.pair()+1] = new(cells[C])
+	s.first[s.pair()+1] = new(cells)
 	s.resized(s.count + 1)
 	more, all := s.cutAll(old), copied(old)
-	*old = cells[C]{}
+	*old = cells{}
 	s.deal(all, more)
 	copies.Put(all)
 }
 
-// copies holds segments for copied. They would take half of a goroutine's
+// copies holds segments for copied. They would take a quarter of a goroutine's
 // stack.
-var copies sync.Pool
+var copies = sync.Pool{New: func() any { return new(cells) }}
 
-func copied[C words](p *cells[C]) *cells[C] {
-	q, ok := copies.Get().(*cells[C])
-	if !ok { // none, or one of the other size
-		q = new(cells[C])
-	}
+func copied(p *cells) *cells {
+	q := copies.Get().(*cells)
 	*q = *p
 	return q
 }
 
-// merge gives the cells of the last segment back to where they came from.
-func (s *segments[C]) merge() {
+// merge gives the entries of the last segment back to where they came from.
+func (s *segments) merge() {
 	s.resized(s.count - 1)
 	i := s.pair()
 	last := s.first[i+1]
@@ -52,14 +49,13 @@ func (s *segments[C]) merge() {
 }
 
 // pair returns the first place in first of the pair to be divided next.
-func (s *segments[C]) pair() int { return 2*s.count - len(s.first) }
+func (s *segments) pair() int { return 2*s.count - len(s.first) }
 
-// deal puts cells and those of a list of spills where they belong.
-func (s *segments[C]) deal(p *cells[C], more *spill[C]) {
-	var none C
-	for _, c := range p {
-		if c != none {
-			s.put(c)
+// deal puts entries and those of a list of spills where they belong.
+func (s *segments) deal(p *cells, more *spill) {
+	for _, e := range p {
+		if e != 0 {
+			s.put(e)
 		}
 	}
 	for ; more != nil; more = more.next {
@@ -68,8 +64,8 @@ func (s *segments[C]) deal(p *cells[C], more *spill[C]) {
 }
 
 // double gives each segment a pair of places in first.
-func (s *segments[C]) double() {
-	first := make([]*cells[C], 2*s.count)
+func (s *segments) double() {
+	first := make([]*cells, 2*s.count)
 	for i := range first {
 		first[i] = s.first[i/2]
 	}
@@ -78,8 +74,8 @@ func (s *segments[C]) double() {
 }
 
 // halve undoes double.
-func (s *segments[C]) halve() {
-	first := make([]*cells[C], s.count)
+func (s *segments) halve() {
+	first := make([]*cells, s.count)
 	for i := range first {
 		first[i] = s.first[2*i]
 	}
@@ -87,15 +83,15 @@ func (s *segments[C]) halve() {
 	s.shift++
 }
 
+const segmentBytes = segmentCells * entryBytes
+
 const listBytes = 64 // the list of one or two segments, and as much again
 
 // bytes returns the memory that the segments and their list take.
-func (s *segments[C]) bytes() int64 {
-	var c C
-	size := segmentCells * 8 * int64(len(c))
-	sum := int64(s.count)*size + int64(len(s.first))*8
+func (s *segments) bytes() int64 {
+	sum := int64(s.count)*segmentBytes + int64(len(s.first))*8
 	for l := s.spills; l != nil; l = l.next {
-		sum += size + spillBytes
+		sum += segmentBytes + spillBytes
 	}
 	return sum
 }

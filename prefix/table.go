@@ -2,7 +2,6 @@ package prefix
 
 import (
 	"math/bits"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -12,10 +11,11 @@ type TableConfig struct {
 	Blocks int // blocks remembered per slot until SetBlocks. If zero, 32768
 	// MaxBytes is the memory of the whole table. If zero, 256 MiB; below 1 MiB
 	// counts as 1 MiB. Each slot in use, which is one that Add was called for since
-	// the last Forget, takes about 15 kB before it holds a block, and every 64 slots
-	// of which one is in use take 275 kB more. Where there is no more than that for
+	// the last Forget, takes about 6 kB before it holds a block, and every 64 slots
+	// of which one is in use take 144 kB more. Where there is no more than that for
 	// all of them nothing is held, and Overlap finds nothing: 1 MiB is too little for
-	// 53 slots, and 18 MiB for 1024. A block that a slot holds takes up to 129 bytes.
+	// 125 slots, and 8 MiB for 1024. 16 blocks of a chain that a slot holds take up
+	// to 354 bytes. Where chains part within these, each part takes as much.
 	MaxBytes int64
 	Slots    int // slots at or above this are ignored. If zero, 1024
 }
@@ -24,24 +24,26 @@ type TableConfig struct {
 // the replica's own cache and in all by a number of bytes. Use NewTable.
 //
 // All methods are safe for concurrent use. Overlap takes one read lock of
-// many per 16 blocks; Add locks only its own slot and, for blocks that are new
-// there or make room, one of many parts of the table at a time.
+// many per 16 blocks; Add locks only its own slot and, for 16 blocks or what makes
+// room for them, one of many parts of the table at a time.
 type Table struct {
 	cfg TableConfig
 	mixer
-	slots  []atomic.Pointer[slot]
-	planes []atomic.Pointer[plane]
+	slots   []atomic.Pointer[slot]
+	planes  []atomic.Pointer[plane]
+	records records
 
 	mu         sync.Mutex   // held to make a slot or divide the memory; before that of a slot
 	made       int          // slots made
 	madePlanes int          // planes made
 	live       []*slot      // those slots that share the memory
 	next       int          // in live, of which memory was taken last
-	free       atomic.Int64 // blocks that are granted to nobody; changes under mu
+	budget     int          // runs for which there is memory
+	free       atomic.Int64 // runs that are granted to nobody; changes under mu
 }
 
-// plane is the index of 64 slots, in shards. Up to 16 blocks of a chain, which
-// are looked for together, are in one shard: that of the first.
+// plane finds the blocks of 64 slots, in shards. Up to 16 blocks of a chain, which
+// are looked for together, are in one shard.
 type plane struct{ shards [shards]shard }
 
 const (
@@ -50,28 +52,17 @@ const (
 	group      = 16
 )
 
-// shardOf returns the number of the shard for a group whose first mixed key this
-// is.
-func shardOf(mixed uint64) uint32 { return uint32(mixed >> 40 % shards) }
-
-type shard struct {
-	mu sync.RWMutex
-	index
-	_ [shardBytes - (24 + 24 + 6*8)]byte // a shard does not share a cache line with the next
-}
-
-const shardBytes = 128
-
 // slot is what one replica is believed to hold.
 type slot struct {
 	mu      sync.Mutex
 	num     int
-	want    int  // blocks the replica's cache has room for
-	limit   int  // blocks that it has shown to keep: at most want, less after contradictions
-	share   int  // blocks of the table's memory that it has a right to
-	grant   int  // blocks of the table's memory that it has
-	retired bool // it shares no memory until it is used again
-	list    recent
+	bit     uint64 // of the slot in its plane
+	want    int    // blocks the replica's cache has room for
+	limit   int    // blocks that it has shown to keep: at most want, less after contradictions
+	share   int    // runs of the table's memory that it has a right to
+	grant   int    // runs of the table's memory that it has
+	retired bool   // it shares no memory until it is used again
+	list    runs
 	stamp   uint32
 	strike  uint32 // stamp at the first contradiction of a row
 	doubts  int    // contradictions in a row
@@ -80,17 +71,27 @@ type slot struct {
 
 const slotBytes = 256 // a slot without its list, and more
 
-// bound returns how many blocks are kept. mu is held.
-func (s *slot) bound() int { return min(s.limit, s.grant) }
+// maxBlocks is more than any slot has memory for.
+const maxBlocks = 1 << 30
 
-// Worst-case bytes per block held by one slot: its node, its entry in the
-// slot's table and a cell of the plane for itself alone. Of a table with n keys
-// there are at most n/76.8+1 segments of 256 (see segments.resized), 10/3 cells for
-// each key, and n/256 spills, one more. Their lists and that of the pages take
-// less than a byte, also while they are copied: 24 bytes for each segment, 32 for
-// each spill, 24 for each page. A segment whose spills are dealt out anew may have
-// one more until that is done.
-const pairBytes = nodeBytes + (entryBytes+cellBytes)*13/3 + 1
+// runsFor returns how many runs blocks may need: one each, and those of a group
+// that comes before others go.
+func runsFor(blocks int) int { return blocks + group }
+
+// room returns how many runs more the slot may have.
+func (s *slot) room() int { return s.grant - s.list.taken }
+
+// Worst-case bytes per run of one slot: itself, its entry in the slot's table,
+// and a record for it alone with an entry in the table of a shard. Of a table with
+// n entries there are at most n/76.8+1 segments of 256 (see segments.resized), 10/3
+// cells for each, and n/256 spills, one more. Their lists and that of the
+// pages take less than a byte, also while they are copied: 24 bytes for each
+// segment, 32 for each spill, 24 for each page. A segment whose spills are dealt out
+// anew may have one more until that is done.
+const (
+	ownBytes   = runBytes + 2*entryBytes*13/3 + 1
+	grantBytes = ownBytes + recordBytes
+)
 
 // NewTable returns an empty table.
 func NewTable(cfg TableConfig) *Table {
@@ -103,14 +104,15 @@ func NewTable(cfg TableConfig) *Table {
 	if cfg.Slots <= 0 {
 		cfg.Slots = 1024
 	}
+	cfg.Blocks = min(cfg.Blocks, maxBlocks)
 	cfg.MaxBytes = max(cfg.MaxBytes, 1<<20)
-	t := &Table{
-		cfg:    cfg,
-		mixer:  newMixer(),
-		slots:  make([]atomic.Pointer[slot], cfg.Slots),
-		planes: make([]atomic.Pointer[plane], (cfg.Slots+planeSlots-1)/planeSlots),
+	return &Table{
+		cfg:     cfg,
+		mixer:   newMixer(),
+		slots:   make([]atomic.Pointer[slot], cfg.Slots),
+		planes:  make([]atomic.Pointer[plane], (cfg.Slots+planeSlots-1)/planeSlots),
+		records: newRecords(cfg.MaxBytes),
 	}
-	return t
 }
 
 // Overlap sets n[i] to the number of leading blocks that slot i is believed
@@ -138,28 +140,34 @@ func (t *Table) overlap(p *plane, n []int, blocks []uint64) {
 // that were alive hold all of them.
 func (t *Table) overlapGroup(p *plane, n []int, blocks []uint64, from int, alive uint64) uint64 {
 	blocks = blocks[from:min(from+group, len(blocks))]
-	var room [group]uint64
-	keys := room[:len(blocks)]
-	keys[0] = t.mix(blocks[0])
-	sh := &p.shards[shardOf(keys[0])]
+	first := t.mix(blocks[0])
+	sh := &p.shards[shardOf(first)]
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	for i := range keys {
-		held := alive & sh.slots(keys[i])
-		for gone := alive &^ held; gone != 0; gone &= gone - 1 {
-			n[bits.TrailingZeros64(gone)] = from + i
-		}
-		if alive = held; alive == 0 {
-			break
-		}
-		if i == 0 { // who has the first often has the rest
-			for j := 1; j < len(keys); j++ {
-				keys[j] = t.mix(blocks[j])
+	i, number := 0, sh.find(&t.records, first)
+	for number != 0 {
+		rec := t.records.at(number)
+		for j := 0; j < group && i < len(blocks) && rec.slots[j] != 0 && rec.keys[j] == t.mix(blocks[i]); j++ {
+			end(n, alive&^rec.slots[j], from+i)
+			if alive &= rec.slots[j]; alive == 0 {
+				return 0
 			}
-			sh.fetch(keys[1:])
+			i++
 		}
+		if i == len(blocks) {
+			return alive
+		}
+		number = sh.find(&t.records, t.mix(blocks[i]))
 	}
-	return alive
+	end(n, alive, from+i)
+	return 0
+}
+
+// end sets n of each of slots.
+func end(n []int, slots uint64, blocks int) {
+	for ; slots != 0; slots &= slots - 1 {
+		n[bits.TrailingZeros64(slots)] = blocks
+	}
 }
 
 // Add says that the replica in slot holds blocks, a chain from its start, and
@@ -172,90 +180,57 @@ func (t *Table) Add(slot int, blocks []uint64) {
 	p := t.planes[slot/planeSlots].Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if lack := t.short(s, len(blocks)); lack > 0 {
+	for {
+		lack := t.addLocked(p, s, blocks)
+		if lack == 0 {
+			return
+		}
 		s.mu.Unlock()
 		t.provide(s, lack)
 		s.mu.Lock()
 	}
-	s.stamp++
-	blocks = blocks[:min(len(blocks), s.bound())]
-	if len(blocks) == 0 { // there is no memory for this slot
-		return
-	}
-	// From the end to the start, so that the start is evicted last.
-	for from := (len(blocks) - 1) / group * group; from >= 0; from -= group {
-		t.addLocked(p, s, blocks[from:min(from+group, len(blocks))])
-	}
 }
 
-// addLocked adds the blocks of one group, the last first.
-func (t *Table) addLocked(p *plane, s *slot, blocks []uint64) {
-	var room, added [group]uint64
-	keys := room[:len(blocks)]
+// addLocked adds blocks, unless the slot should have lack runs more first: what it
+// needs for a group, and one for each of those before it.
+func (t *Table) addLocked(p *plane, s *slot, blocks []uint64) (lack int) {
+	s.stamp++
+	blocks = blocks[:min(len(blocks), s.limit)]
+	// From the end to the start, so that the start is evicted last.
+	for from := (len(blocks) - 1) / group * group; from >= 0; from -= group {
+		if lack := t.addGroupLocked(p, s, blocks[from:min(from+group, len(blocks))]); lack > 0 {
+			return lack + from/group
+		}
+	}
+	t.evictLocked(s, s.limit)
+	return 0
+}
+
+// addGroupLocked adds the blocks of one group. If there is no more memory for the
+// slot, what it has not used for longest makes room.
+func (t *Table) addGroupLocked(p *plane, s *slot, blocks []uint64) (lack int) {
+	var mixed [group]uint64
+	keys := mixed[:len(blocks)]
 	for i, b := range blocks {
 		keys[i] = t.mix(b)
 	}
-	s.list.table.fetch(keys)
-	if absent := s.list.absent(keys); absent > 0 {
-		if over := s.list.n + absent - s.bound(); over > 0 {
-			s.list.renew(keys, s.stamp) // they are not what makes room
-			t.evictSomeLocked(p, s, over)
-		}
-	}
-	n, shard := 0, shardOf(keys[0])
-	for _, key := range slices.Backward(keys) {
-		if s.list.touch(key, s.stamp, shard) {
-			added[n] = key
-			n++
-		}
-	}
-	if n > 0 {
-		p.shards[shard].add(added[:n], 1<<(s.num%planeSlots))
-	}
-}
-
-// add adds slots to those that hold each of keys.
-func (sh *shard) add(keys []uint64, slots uint64) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	sh.fetch(keys)
-	for _, key := range keys {
-		sh.set(key, slots)
-	}
-}
-
-// remove takes slots from those that hold each key of list.
-func (sh *shard) remove(list []evicted, slots uint64) {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.n == 0 {
-		return
-	}
-	var keys [group]uint64
-	for i, e := range list {
-		keys[i] = e.key
-	}
-	sh.fetch(keys[:len(list)])
-	for _, e := range list {
-		sh.clear(e.key, slots)
-	}
-}
-
-// evictSomeLocked forgets the slot's n least recently used blocks, or all if it
-// has fewer.
-func (t *Table) evictSomeLocked(p *plane, s *slot, n int) {
-	var room [group]evicted
-	for n > 0 && s.list.n > 0 {
-		out := s.list.evict(room[:min(n, group)])
-		n -= len(out)
-		for len(out) > 0 { // most were added together, to one shard
-			same := 1
-			for same < len(out) && out[same].shard == out[0].shard {
-				same++
+	shard := shardOf(keys[0])
+	var room [group]piece
+	for {
+		pieces, lack := p.shards[shard].add(&t.records, keys, s.bit, s.room(), &room)
+		if lack == 0 {
+			for i := len(pieces) - 1; i >= 0; i-- {
+				s.list.touch(pieces[i], s.stamp, shard)
 			}
-			p.shards[out[0].shard].remove(out[:same], 1<<(s.num%planeSlots))
-			out = out[same:]
+			return 0
 		}
+		if t.mayHave(s, lack) {
+			return lack
+		}
+		if s.list.n == 0 { // there is no memory for this slot
+			return 0
+		}
+		t.evictRunsLocked(s, s.list.taken-lack)
 	}
 }
 
@@ -279,5 +254,20 @@ func (t *Table) Forget(slot int) {
 
 // evictLocked evicts until at most n blocks remain. s.mu is held.
 func (t *Table) evictLocked(s *slot, n int) {
-	t.evictSomeLocked(t.planes[s.num/planeSlots].Load(), s, s.list.n-n)
+	for s.list.n > n {
+		t.evictRunLocked(s, s.list.n-n)
+	}
+}
+
+// evictRunsLocked evicts until at most n runs remain. s.mu is held.
+func (t *Table) evictRunsLocked(s *slot, n int) {
+	for s.list.taken > max(n, 0) {
+		t.evictRunLocked(s, group)
+	}
+}
+
+// evictRunLocked forgets up to n of the slot's least recently used blocks.
+func (t *Table) evictRunLocked(s *slot, n int) {
+	e := s.list.evict(n)
+	t.planes[s.num/planeSlots].Load().shards[e.shard].remove(&t.records, e, s.bit)
 }
