@@ -70,13 +70,15 @@ func (r *Replica) watch(before *report, s *State) (out bool) {
 	cfg := &r.config().Eject
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
-	still := &r.health.still
+	h := &r.health
+	still := &h.still
 	if s.Steps == 0 || s.Asleep {
 		*still = stillness{}
 		r.stands.Store(false)
 		return false
 	}
 	still.note(s, moved)
+	h.alive = h.alive || moved && h.reason == ByFreeze
 	progress := time.Unix(0, r.progress.Load())
 	frozen := still.frozen(s.At, progress, r.ledger.since(), cfg.Frozen)
 	waited := s.working() || r.ledger.prefilling.Load() > 0

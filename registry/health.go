@@ -184,10 +184,12 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 	h := &r.health
 	if ok {
 		h.misses = 0
+		h.alive = h.alive || h.reason == ByProbe
 		r.probing.Store(false)
 		return false
 	}
 	h.misses++
+	h.alive = h.alive && h.reason != ByProbe
 	down := h.misses >= cfg.Misses && now.UnixNano()-r.progress.Load() >= int64(cfg.Frozen)
 	if r.is(ejected) {
 		r.probing.Store(down || r.probing.Load()) // until one succeeds
@@ -222,6 +224,7 @@ func (r *Replica) restart() {
 	r.until.Store(math.MinInt64)
 	r.trial.Store(0)
 	r.health.misses = 0
+	r.health.alive = r.health.reason == ByProbe
 	r.health.still = stillness{}
 	r.pool.mu.Unlock()
 	r.probing.Store(false)
@@ -239,7 +242,7 @@ func (r *Replica) ejectLocked(why Reason, pause time.Duration, now time.Time) bo
 		r.health.ejects = 0
 	}
 	r.out.Or(ejected)
-	r.health.since = now
+	r.health.since, r.health.alive = now, false
 	r.pauseLocked(why, pause, now)
 	r.pool.noteLocked(r, true)
 	return true
@@ -303,13 +306,7 @@ func (p *Pool) relieveLocked(now time.Time) bool {
 // aliveLocked reports whether what r was ejected for is over: a probe was answered,
 // or the engine made a step. Requests that failed are answered by a trial only.
 func (r *Replica) aliveLocked() bool {
-	switch r.health.reason {
-	case ByProbe:
-		return !r.probing.Load() && r.health.misses == 0
-	case ByFreeze:
-		return !r.stands.Load() && !r.probing.Load() && r.health.still.steps.After(r.health.since)
-	}
-	return false
+	return r.health.alive && !r.probing.Load() && (r.health.reason == ByProbe || !r.stands.Load())
 }
 
 // uncapLocked readmits ejected members while they are more than half of the

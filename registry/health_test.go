@@ -350,7 +350,13 @@ func TestOneThatHasRecoveredGivesWay(t *testing.T) {
 			r.SetProbe(true, at(17*sec))
 			r.SetProbe(false, at(18*sec))
 		}, false},
+		{"probes that nobody sends any more", func(r *registry.Replica) { probes(r, at(10*sec)); r.Unwatched() }, false},
 		{"a freeze", frozen, false},
+		{"a freeze that nobody watched for a while", func(r *registry.Replica) {
+			frozen(r)
+			r.Unwatched()
+			r.Report(registry.State{At: at(17 * sec), Steps: 7, Running: 1})
+		}, false},
 		{"a freeze without work any more", func(r *registry.Replica) {
 			frozen(r)
 			r.Report(registry.State{At: at(17 * sec), Steps: 7})
