@@ -81,6 +81,6 @@ type health struct {
 	ejects int       // pauses in a row, for their length
 	misses int       // probes failed in a row
 	trials uint64    // let through, to number them
-	alive  bool      // since it was ejected, a probe or a step showed that the reason is over
+	alive  bool      // since its pause began, a probe or a step showed that the reason is over
 	still  stillness
 }

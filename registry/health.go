@@ -183,8 +183,8 @@ func (r *Replica) countProbe(ok bool, now time.Time) (out bool) {
 	defer r.pool.mu.Unlock()
 	h := &r.health
 	if ok {
+		h.alive = h.alive || h.misses > 0 && h.reason == ByProbe
 		h.misses = 0
-		h.alive = h.alive || h.reason == ByProbe
 		r.probing.Store(false)
 		return false
 	}
@@ -242,7 +242,7 @@ func (r *Replica) ejectLocked(why Reason, pause time.Duration, now time.Time) bo
 		r.health.ejects = 0
 	}
 	r.out.Or(ejected)
-	r.health.since, r.health.alive = now, false
+	r.health.since = now
 	r.pauseLocked(why, pause, now)
 	r.pool.noteLocked(r, true)
 	return true
@@ -258,6 +258,7 @@ func (r *Replica) pauseLocked(why Reason, pause time.Duration, now time.Time) {
 	}
 	r.health.ejects++
 	r.health.reason = why
+	r.health.alive = false
 	r.until.Store(now.Add(pause).UnixNano())
 }
 
@@ -304,7 +305,8 @@ func (p *Pool) relieveLocked(now time.Time) bool {
 }
 
 // aliveLocked reports whether what r was ejected for is over: a probe was answered,
-// or the engine made a step. Requests that failed are answered by a trial only.
+// where one had not been, or the engine made a step, and no trial has failed since.
+// Requests that failed are answered by a trial only.
 func (r *Replica) aliveLocked() bool {
 	return r.health.alive && !r.probing.Load() && (r.health.reason == ByProbe || !r.stands.Load())
 }

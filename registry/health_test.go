@@ -389,6 +389,51 @@ func TestOneThatHasRecoveredGivesWay(t *testing.T) {
 	}
 }
 
+// TestFailedTrialIsNoLife: a probe or a step from before a trial that failed does
+// not bring the replica back in another's place. One that comes after it does.
+func TestFailedTrialIsNoLife(t *testing.T) {
+	probes := func(r *registry.Replica, now time.Duration, ok ...bool) {
+		for _, ok := range ok {
+			r.SetProbe(ok, at(now))
+		}
+	}
+	step := func(r *registry.Replica, now time.Duration, steps uint64) {
+		r.Report(registry.State{At: at(now), Steps: steps, Running: 1})
+	}
+	for _, tt := range []struct {
+		name   string
+		eject  func(r *registry.Replica)
+		after  func(r *registry.Replica) // the trial
+		gives  bool
+		reason registry.Reason
+	}{
+		{"a probe before", func(r *registry.Replica) { probes(r, 0, false, false, false, true) }, func(*registry.Replica) {}, false, registry.ByProbe},
+		{"a probe before and one after", func(r *registry.Replica) { probes(r, 0, false, false, false, true) },
+			func(r *registry.Replica) { probes(r, 62*sec, true) }, false, registry.ByProbe},
+		{"probes that fail after, and then do not", func(r *registry.Replica) { probes(r, 0, false, false, false, true) },
+			func(r *registry.Replica) { probes(r, 62*sec, false, true) }, true, registry.ByProbe},
+		{"a step before", func(r *registry.Replica) { step(r, 0, 7); step(r, 5*sec, 7); step(r, 6*sec, 8) }, func(*registry.Replica) {}, false, registry.ByFreeze},
+		{"a step after", func(r *registry.Replica) { step(r, 0, 7); step(r, 5*sec, 7) },
+			func(r *registry.Replica) { step(r, 62*sec, 8) }, true, registry.ByFreeze},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPool(t, 2, registry.PoolConfig{})
+			first, second := p.Replicas()[0], p.Replicas()[1]
+			tt.eject(first)
+			l, ok := first.LeaseAt(registry.Claim{}, at(60*sec))
+			if why, _ := first.Ejected(); why != tt.reason || !ok || !l.Trial() {
+				t.Fatalf("ejected by %q, lease %t, a trial %t; want %q and a trial", why, ok, l.Trial(), tt.reason)
+			}
+			first.Failed(at(61 * sec))
+			l.Release()
+			tt.after(first)
+			fail(second, 3, 63*sec)
+			wantRoutable(t, first, 63*sec, tt.gives)
+			wantRoutable(t, second, 63*sec, !tt.gives)
+		})
+	}
+}
+
 func TestBusyIsNotDead(t *testing.T) {
 	r := newPool(t, 4, registry.PoolConfig{}).Replicas()[0]
 	for i := range 60 {
