@@ -176,7 +176,7 @@ func (h *Handler) route(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	path := r.URL.Path
-	if r.URL.RawPath != "" && !strings.HasPrefix(path, modelsPrefix) { // a rule for paths in front of the gateway would not know it
+	if r.URL.RawPath != "" && !strings.HasPrefix(r.URL.RawPath, modelsPrefix) { // a rule for paths in front of the gateway would not know it
 		h.refuse(w, errNoRoute())
 		return
 	}

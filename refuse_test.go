@@ -53,6 +53,7 @@ func TestRefusals(t *testing.T) {
 		{"wrong method", "GET", "/v1/chat/completions", "", nil, 405, "method_not_allowed", "", "POST"},
 		{"unknown path", "POST", "/v1/embeddings", good, nil, 404, "unknown_url", "", ""},
 		{"encoded path", "POST", "/v1/chat%2fcompletions", good, nil, 404, "unknown_url", "", ""},
+		{"encoded path to a model", "GET", "/v1%2fmodels/gpt-fast", "", nil, 404, "unknown_url", "", ""},
 		{"output too long beside the prompt", "POST", "/v1/completions", `{"model":"gpt-fast","max_tokens":4000,"prompt":[` + strings.Repeat("1,", 199) + `1]}`, nil, 400, "context_length_exceeded", "max_tokens", "4096"},
 		{"a list", "POST", "/v1/chat/completions", `[]`, nil, 400, "invalid_json", "", "not a valid JSON object: expected an object"},
 		{"no prompt", "POST", "/v1/completions", `{"model":"gpt-fast"}`, nil, 400, "missing_required_parameter", "prompt", "prompt"},
