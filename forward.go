@@ -188,12 +188,14 @@ func (a *attempt) engineCode(e *vllm.Error) string {
 // giving back what the failed attempt held.
 func (q *request) again(err error) bool {
 	var f *failure
-	failed := errors.As(err, &f)
+	failed, now := errors.As(err, &f) && f.fault, time.Now()
+	if failed && !f.stale && !f.missing && !f.ours {
+		q.replica.Failed(now) // before Release: else another may be let through after a trial that has failed
+	}
 	q.lease.Release()
-	if !failed || !f.fault {
+	if !failed {
 		return false
 	}
-	now := time.Now()
 	who := one(q.rec.Replica, q.rec.Generation)
 	if f.stale && q.chance(f, who, now) {
 		q.stale++
@@ -206,12 +208,12 @@ func (q *request) again(err error) bool {
 	switch {
 	case f.missing:
 		q.pool.lacks.note(q.replica, q.rec.Generation, q.model.Adapter, now)
-	case !f.ours:
+	case f.stale && !f.ours: // and not by chance
 		q.replica.Failed(now)
 	}
 	q.failed = f
 	switch {
-	case f.stale: // and not by chance
+	case f.stale:
 		q.h.poison.add(q.size.print, who, now)
 	case f.killed:
 		q.blame(now)

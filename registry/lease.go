@@ -184,7 +184,8 @@ func (l *Lease) Grow(tokens int) {
 }
 
 // Release gives back all that the lease still holds. It says nothing about
-// success or failure: see [Lease.Succeeded] and [Replica.Failed].
+// success or failure: see [Lease.Succeeded] and [Replica.Failed], which are called
+// before it. From here on another trial may be let through.
 func (l *Lease) Release() {
 	e := l.lock()
 	if e == nil {
