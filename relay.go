@@ -255,6 +255,7 @@ func (a *attempt) streamError(ev sse.Event) error {
 // whole brings an answer that is not streamed to the client. It is read to
 // its end first, so that a broken one can still be tried elsewhere.
 func (a *attempt) whole(body io.Reader) error {
+	a.lease.FirstToken() // the engine is done: it makes no step for what is only on its way
 	data, err := io.ReadAll(io.LimitReader(body, a.g.Limits.Answer+1))
 	switch {
 	case err != nil && a.ctx.Err() != nil:
@@ -285,7 +286,6 @@ func (a *attempt) whole(body io.Reader) error {
 		return replicaFault("The replica's answer is not complete.", nil)
 	}
 	a.first, a.last, a.reached = now, now, true
-	a.lease.FirstToken()
 	a.lease.Succeeded(now)
 	return a.deliver(data)
 }
