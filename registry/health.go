@@ -308,7 +308,7 @@ func (p *Pool) relieveLocked(now time.Time) bool {
 // where one had not been, or the engine made a step, and no trial has failed since.
 // Requests that failed are answered by a trial only.
 func (r *Replica) aliveLocked() bool {
-	return r.health.alive && !r.probing.Load() && (r.health.reason == ByProbe || !r.stands.Load())
+	return r.health.alive && !r.probing.Load() && !r.stands.Load()
 }
 
 // uncapLocked readmits ejected members while they are more than half of the

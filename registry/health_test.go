@@ -365,6 +365,11 @@ func TestOneThatHasRecoveredGivesWay(t *testing.T) {
 			frozen(r)
 			r.Report(registry.State{At: at(17 * sec), Steps: 8, Running: 1})
 		}, true},
+		{"a probe that is answered where the engine stands still", func(r *registry.Replica) {
+			probes(r, at(10*sec))
+			frozen(r)
+			r.SetProbe(true, at(17*sec))
+		}, false},
 		{"failures", func(r *registry.Replica) { fail(r, 3, 12*sec); r.SetProbe(true, at(17*sec)) }, false},
 		{"drained", func(r *registry.Replica) { probes(r, at(10*sec)); r.SetProbe(true, at(17*sec)); r.Drain() }, false},
 	} {
