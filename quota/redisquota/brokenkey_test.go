@@ -286,6 +286,29 @@ func TestNoRightToAScript(t *testing.T) {
 	atRest(t, s, "acme", 5)
 }
 
+// Under a policy that grants without Redis nobody hears of such an error but the log.
+func TestNoRightIsTold(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "gateway", "on", ">secret", "~expediter:quota:*", "+@all", "-hmget")
+	o := redisOptions(server.Addr)
+	o.Username, o.Password = "gateway", "secret"
+	var log logBuffer
+	var c clock
+	s := openClient(t, redisquota.Config{Policy: redisquota.Open, Logger: log.logger(), Now: c.now}, o)
+	for _, tt := range []struct {
+		after time.Duration
+		lines int
+	}{{0, 1}, {0, 1}, {11 * time.Second, 2}} {
+		c.forward(tt.after)
+		if err := s.Reserve(t.Context(), reservation("acme", unique())); err != nil {
+			t.Fatal(err)
+		}
+		if got := log.lines("the policy answers for those calls", "run th"); len(got) != tt.lines || s.Stats().Down {
+			t.Errorf("%d lines tell of it, want %d: %q; stats %+v", len(got), tt.lines, got, s.Stats())
+		}
+	}
+}
+
 // A server that takes no writes is away for all, and back when it does.
 func TestNoWritesIsAnOutage(t *testing.T) {
 	server := redistest.Start(t)

@@ -48,8 +48,9 @@ type Config struct {
 	// Now is the clock for what concerns this process alone: the age of the
 	// backlog and the memory of LocalShare. If nil, time.Now.
 	Now func() time.Time
-	// Logger takes what no caller may hear of: tenants whose keys Redis refuses, and
-	// settlements that were given up. If nil, slog.Default().
+	// Logger takes what no caller may hear of: tenants whose keys Redis refuses, other
+	// errors that it answers with while it takes writes, and settlements that were
+	// given up. If nil, slog.Default().
 	Logger *slog.Logger
 }
 

@@ -79,7 +79,7 @@
 // LOADING, READONLY, OOM, CLUSTERDOWN or NOPERM, and leaves the probe alone, is
 // about some slots or commands: the policy answers those calls and no others, and
 // their settlements are tried again after a second, and then twice as long each
-// time, up to half a minute.
+// time, up to half a minute. Config.Logger is told every ten seconds.
 //
 // # When a tenant's keys are broken
 //

@@ -163,6 +163,9 @@ func (l *lane) run(batch []*op) {
 			l.fail(err)
 		}
 	}
+	if !l.down.Load() {
+		l.s.tellAnswered(failed)
+	}
 	for _, o := range failed {
 		o.done <- reply{err: o.err, sent: true}
 	}

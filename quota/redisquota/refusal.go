@@ -102,6 +102,18 @@ func (s *Store) refuse(o *op, reply error) *KeyError {
 	return e
 }
 
+// tellAnswered logs, now and then, an error that Redis answered some of the calls
+// with while it is not away: Stats say nothing of it, and under Open and LocalShare
+// no caller hears of it.
+func (s *Store) tellAnswered(failed []*op) {
+	for _, o := range failed {
+		if answered(o.err) && s.toldAll.due("", s.cfg.Now()) {
+			s.cfg.Logger.Warn("Redis answers calls with an error, and yet takes writes; the policy answers for those calls", "error", o.err)
+			return
+		}
+	}
+}
+
 // told keeps each tenant's line in the log apart from its next.
 type told struct {
 	mu sync.Mutex

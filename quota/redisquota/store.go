@@ -33,6 +33,7 @@ type Store struct {
 	local   *quota.Memory
 	backlog backlog
 	told    told
+	toldAll told // of what concerns no tenant alone, as the tenant ""
 
 	reserve, settle, renew, balance *script
 
