@@ -130,6 +130,8 @@ func (s *Source) files() (read [3][]byte, err error) {
 			return read, &FileError{fields[i], err}
 		case info.IsDir():
 			return read, &FileError{fields[i], fmt.Errorf("%q is a directory", name)}
+		case !info.Mode().IsRegular(): // a pipe would hold up every handshake, and some devices never end
+			return read, &FileError{fields[i], fmt.Errorf("%q is not a regular file", name)}
 		case info.Size() > maxFile:
 			return read, &FileError{fields[i], fmt.Errorf("%q has more than %d bytes", name, maxFile)}
 		}
