@@ -143,6 +143,11 @@ func (s *Source) files() (read [3][]byte, err error) {
 }
 
 func parse(read [3][]byte) (*Material, error) {
+	for i, data := range read {
+		if !whole(data) {
+			return nil, &FileError{fields[i], errors.New("holds a PEM block that has begun and is not whole")}
+		}
+	}
 	m := new(Material)
 	if read[0] != nil {
 		var err error
@@ -168,6 +173,26 @@ func parse(read [3][]byte) (*Material, error) {
 	}
 	m.Cert = &pair
 	return m, nil
+}
+
+// begin is how the first line of a PEM block does.
+const begin = "-----BEGIN"
+
+// whole reports whether every PEM block that begins in data can be decoded.
+// What decodes PEM skips the others, so that of a list of which the last part
+// is not written yet only the first part would count. Data without a whole
+// block is for those who look for one.
+func whole(data []byte) bool {
+	begun, decoded := 0, 0
+	for line := range bytes.Lines(data) {
+		if bytes.HasPrefix(line, []byte(begin)) || len(line) > 0 && bytes.HasPrefix([]byte(begin), line) {
+			begun++ // also where the file ends within the word
+		}
+	}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		decoded++
+	}
+	return decoded == 0 || begun <= decoded
 }
 
 // atFault tells whether a pair that does not load does so for its

@@ -106,6 +106,51 @@ func TestLoadKeepsWhatWasGood(t *testing.T) {
 	}
 }
 
+// TestLoadSeesHalfWrittenLists: a file that ends within its second block is not
+// taken for one that has only the first.
+func TestLoadSeesHalfWrittenLists(t *testing.T) {
+	dir, a, b := t.TempDir(), certtest.New(t, "a"), certtest.New(t, "b")
+	var reports []error
+	s := &certs.Source{CA: certtest.Write(t, dir, "ca.pem", a.PEM), Report: func(err error) { reports = append(reports, err) }}
+	pair := a.Issue("one")
+	s.Cert, s.Key = pair.Write(t, dir, "x")
+	before, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		field, file string
+		first       []byte
+	}{{"CA", "ca.pem", a.PEM}, {"Cert", "x.pem", pair.Cert}} {
+		for _, n := range []int{1, 5, 10, 11, 27, 28, 200, len(b.PEM) - 20} {
+			reports = nil
+			certtest.Write(t, dir, tc.file, append(append([]byte(nil), tc.first...), b.PEM[:n]...))
+			if m, err := s.Load(); err != nil || m != before {
+				t.Errorf("%s, and %d bytes: %p, %v, want what was before, %p", tc.field, n, m, err, before)
+			}
+			var at *certs.FileError
+			if len(reports) != 1 || !errors.As(reports[0], &at) || at.Field != tc.field {
+				t.Errorf("%s, and %d bytes: reported %v, want one for %s", tc.field, n, reports, tc.field)
+			}
+			certtest.Write(t, dir, tc.file, tc.first)
+			if m, err := s.Load(); err != nil || m != before || reports[len(reports)-1] != nil {
+				t.Errorf("%s without them: %p, %v, reported %v, want %p and nil", tc.field, m, err, reports, before)
+			}
+		}
+		with := append([]byte("# one\n"), tc.first...)
+		certtest.Write(t, dir, tc.file, append(append(with, "\n# two ----\n"...), b.PEM...))
+		m, err := s.Load()
+		if err != nil || m == before {
+			t.Errorf("%s, and all: %p, %v, want another than %p", tc.field, m, err, before)
+		}
+		before = m
+		certtest.Write(t, dir, tc.file, tc.first)
+		if before, err = s.Load(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestLoadRefuses(t *testing.T) {
 	dir, a, b := t.TempDir(), certtest.New(t, "a"), certtest.New(t, "b")
 	cert, key := a.Issue("a").Write(t, dir, "a")
