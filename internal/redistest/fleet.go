@@ -43,6 +43,34 @@ func StartCluster(t testing.TB, n int, args ...string) *Cluster {
 	return c
 }
 
+// AddReplica starts one of the n-th node, which takes over when that dies, and waits
+// until it follows and all nodes know it.
+func (c *Cluster) AddReplica(t testing.TB, n int) {
+	t.Helper()
+	master := c.Nodes[n]
+	r := Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no")
+	r.Do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(master.port))
+	id := strings.TrimSpace(master.Do("CLUSTER", "MYID"))
+	Until(t, "the replica knows its master", 20*time.Second, func() bool {
+		return strings.Contains(r.Do("CLUSTER", "NODES"), id) && strings.Contains(r.Do("CLUSTER", "INFO"), "cluster_state:ok")
+	})
+	r.Do("CLUSTER", "REPLICATE", id)
+	Until(t, "the replica follows", 20*time.Second, func() bool {
+		return strings.Contains(r.Do("INFO", "replication"), "master_link_status:up")
+	})
+	own := strings.TrimSpace(r.Do("CLUSTER", "MYID"))
+	for _, node := range c.Nodes {
+		Until(t, "all nodes know the replica", 20*time.Second, func() bool {
+			for line := range strings.Lines(node.Do("CLUSTER", "NODES")) {
+				if strings.HasPrefix(line, own) {
+					return strings.Contains(line, "slave "+id)
+				}
+			}
+			return false
+		})
+	}
+}
+
 // Sentinels is a master with one replica, watched by three sentinels under the
 // name Name.
 type Sentinels struct {

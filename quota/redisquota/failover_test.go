@@ -158,6 +158,35 @@ func TestClusterNodeDies(t *testing.T) {
 	}
 }
 
+// TestClusterFailover: a replica that takes the slots of its dead master over is
+// found while the master stays dead.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	cluster.AddReplica(t, 0)
+	s := open(t, redisquota.Config{Timeout: 200 * time.Millisecond}, cluster.Addrs...)
+	ctx := context.Background()
+	reserve := func(tenant string) bool { return s.Reserve(ctx, reservation(tenant, unique())) == nil }
+	var there []string // tenants of the node that dies
+	for i := range 26 {
+		tenant := string(rune('A' + i))
+		redistest.Until(t, "granted", 10*time.Second, func() bool { return reserve(tenant) })
+	}
+	_, keys := allKeys(t, cluster.Nodes[0].Addr)
+	for _, k := range keys {
+		if name, ok := strings.CutSuffix(k, "}:h"); ok {
+			there = append(there, strings.TrimPrefix(name, "expediter:quota:{t"))
+		}
+	}
+	if len(there) == 0 {
+		t.Fatal("no tenant is on the node that dies")
+	}
+	cluster.Nodes[0].Kill()
+	for _, tenant := range there {
+		redistest.Until(t, "tenants of the dead node are served", 30*time.Second, func() bool { return reserve(tenant) })
+	}
+}
+
 // Replication is held up before the master dies, so that writes are lost for
 // certain: no more than they is granted twice, and what still runs is held again.
 func TestLostWrites(t *testing.T) {

@@ -158,6 +158,9 @@ func (l *lane) run(batch []*op) {
 		begun = time.Now()
 		failed = l.attempt(failed, l.s.cfg.Timeout) // which may begin with a dial
 	}
+	if len(failed) > 0 {
+		l.s.relearn()
+	}
 	if 2*voters(failed) > all && !l.pulse.outdated(begun) {
 		if err := l.outage(failed); err != nil {
 			l.fail(err)
@@ -304,7 +307,17 @@ func (l *lane) heal() {
 			l.s.backlog.wake()
 			return
 		}
+		l.s.relearn()
 		l.why.Store(&awayError{err})
+	}
+}
+
+// relearn has a cluster's client ask which node has which slots. It does so by itself
+// where a node answers that a slot has moved, which one that is dead does not,
+// and else once a minute. Calls that come while it asks are one.
+func (s *Store) relearn() {
+	if c, ok := s.client.(*redis.ClusterClient); ok && s.ctx.Err() == nil {
+		c.ReloadState(s.ctx)
 	}
 }
 
