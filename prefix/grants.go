@@ -32,7 +32,7 @@ func (t *Table) provide(s *slot, lack int) {
 	}
 	s.mu.Lock()
 	want := min((lack+grantStep-1)/grantStep*grantStep, runsFor(s.limit)-s.grant)
-	owed := min(lack, s.share-s.grant)
+	owed := min(lack, want, s.share-s.grant)
 	s.mu.Unlock()
 	got := max(0, min(int64(want), t.free.Load()))
 	t.free.Add(-got)
@@ -157,7 +157,7 @@ func (t *Table) shareLocked(runs int64) {
 // leastLocked returns the memory that the table takes where each slot has one block
 // for which there is no record.
 func (t *Table) leastLocked() int64 {
-	sum := t.fixedLocked() + (spareRecords+1)*recordPageBytes
+	sum := t.fixedLocked() + (sparePages+1)*recordPageBytes
 	used := make([]bool, len(t.planes))
 	for _, s := range t.live {
 		used[s.num/planeSlots] = true

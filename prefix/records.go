@@ -45,9 +45,9 @@ type records struct {
 const (
 	pageRecords     = 16
 	recordPageBytes = pageRecords * recordBytes
-	// spareRecords is how many pages are kept though no record of theirs is used,
+	// sparePages is how many pages are kept though no record of theirs is used,
 	// so that a page does not come and go with a prompt.
-	spareRecords = 4
+	sparePages = 4
 	// pageMetaBytes is what a page that may be costs, made or not.
 	pageMetaBytes = 8 + 12
 )
@@ -124,7 +124,7 @@ func (r *records) put(i uint32) {
 	if m.unused != 1<<pageRecords-1 {
 		return
 	}
-	if r.spare++; r.spare > spareRecords {
+	if r.spare++; r.spare > sparePages {
 		r.drop(page)
 	}
 }

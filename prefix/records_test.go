@@ -67,7 +67,7 @@ func checkRecords(t *testing.T, r *records, used map[uint32]bool) {
 			spare++
 		}
 	}
-	if spare > spareRecords || spare != r.spare || r.held() != count*pageRecords {
-		t.Fatalf("%d of %d pages are not used; want at most %d, and that they say %d of %d", spare, count, spareRecords, r.spare, r.held()/pageRecords)
+	if spare > sparePages || spare != r.spare || r.held() != count*pageRecords {
+		t.Fatalf("%d of %d pages are not used; want at most %d, and that they say %d of %d", spare, count, sparePages, r.spare, r.held()/pageRecords)
 	}
 }
