@@ -29,6 +29,7 @@ func (t *Table) Observe(slot, predicted, cached int) {
 }
 
 func (t *Table) observeLocked(s *slot, predicted, cached int) {
+	cached = min(cached, predicted) // so that it cannot overflow
 	s.says = s.says || cached >= 0
 	if !s.says || s.share+s.grant == 0 { // nothing can be known of a slot without memory
 		return

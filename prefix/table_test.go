@@ -2,6 +2,7 @@ package prefix_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -443,4 +444,17 @@ func ExampleTable() {
 	t.Overlap(n, prefix.AppendBlocks(nil, prefix.Seed("", ""), tokens, 4))
 	fmt.Println(n)
 	// Output: [0 1 0]
+}
+
+// TestObserveMoreThanThereIs: an engine that says it found more than any prompt has
+// contradicts nothing.
+func TestObserveMoreThanThereIs(t *testing.T) {
+	tb := prefix.NewTable(prefix.TableConfig{})
+	tb.Add(0, prefixtest.Chain(1, 100))
+	for range 3 {
+		tb.Observe(0, 100, math.MaxInt)
+	}
+	if got := tb.Len(0); got != 100 {
+		t.Errorf("%d blocks are left, want 100", got)
+	}
 }
