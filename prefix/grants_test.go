@@ -359,3 +359,19 @@ func TestBoundThatShrankIsForOthers(t *testing.T) {
 	}
 	checkGrants(t, tb)
 }
+
+// TestRunsOfAChainThatRepeats: a record that a group has twice takes no more runs
+// than the slot is granted, also when the second time is longer than the first.
+func TestRunsOfAChainThatRepeats(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(16, 16))
+	tb := NewTable(TableConfig{})
+	c := chain(rnd, 3)
+	tb.Add(0, c[:2])
+	s := tb.slots[0].Load()
+	for s.room() > 0 {
+		tb.Add(0, chain(rnd, 1))
+	}
+	tb.Add(0, []uint64{c[0], c[1], c[0], c[1], c[2]})
+	checkGrants(t, tb)
+	checkIndex(t, tb)
+}

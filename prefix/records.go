@@ -2,6 +2,7 @@ package prefix
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -171,11 +172,13 @@ func (r *records) held() int {
 
 // runs returns how many runs more a slot needs at most to hold pieces as those it
 // used last: one for each record of which it has none, and one for what it holds of
-// another beyond its piece.
+// another beyond its piece, as it does where a later piece is of the same record. No
+// chain of hashes has such pieces, but one of other numbers may.
 func (r *records) runs(pieces []piece, slot uint64) (n int) {
-	for _, p := range pieces {
+	for i, p := range pieces {
 		rec := r.at(p.record)
-		if rec.slots[0]&slot == 0 || p.n < group && rec.slots[p.n]&slot != 0 {
+		again := slices.ContainsFunc(pieces[i+1:], func(o piece) bool { return o.record == p.record })
+		if again || rec.slots[0]&slot == 0 || p.n < group && rec.slots[p.n]&slot != 0 {
 			n++
 		}
 	}
