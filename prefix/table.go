@@ -15,7 +15,8 @@ type TableConfig struct {
 	// of which one is in use take 144 kB more. Where there is no more than that for
 	// all of them nothing is held, and Overlap finds nothing: 1 MiB is too little for
 	// 125 slots, and 8 MiB for 1024. 16 blocks of a chain that a slot holds take up
-	// to 354 bytes. Where chains part within these, each part takes as much.
+	// to 354 bytes. Where chains part within these, or a part was used later than the
+	// rest, each part takes as much.
 	MaxBytes int64
 	Slots    int // slots at or above this are ignored. If zero, 1024
 }
@@ -23,9 +24,9 @@ type TableConfig struct {
 // Table is a Map of what was sent to each replica, bounded per replica like
 // the replica's own cache and in all by a number of bytes. Use NewTable.
 //
-// All methods are safe for concurrent use. Overlap takes one read lock of
-// many per 16 blocks; Add locks only its own slot and, for 16 blocks or what makes
-// room for them, one of many parts of the table at a time.
+// All methods are safe for concurrent use. For 64 slots Overlap takes one read
+// lock of many per 16 blocks; Add locks only its own slot and, for 16 blocks or what
+// makes room for them, one of many parts of the table at a time.
 type Table struct {
 	cfg TableConfig
 	mixer
