@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/expediterhq/expediter/internal/h1"
 	"github.com/expediterhq/expediter/vllm"
 )
 
@@ -51,7 +54,7 @@ func (s span) has(t time.Time) bool { return !t.Before(s.begin) && t.Before(s.en
 // happens when no more requests come: streams end as often as they begin in
 // between, on connections that are there, which is what a subject does all day.
 func (r *run) load(t *tally, p plan, events int, warm, seconds time.Duration) {
-	client := &http.Client{Transport: vllm.NewTransport(vllm.TransportConfig{Idle: 10_000})}
+	client := &http.Client{Transport: h1.New(h1.Config{Dial: dial, Idle: 10_000, IdleTimeout: vllm.IdleTimeout, MaxHead: 1 << 16})}
 	defer client.CloseIdleConnections()
 	text := prompt(p.tokens)
 	var wg sync.WaitGroup
@@ -99,23 +102,38 @@ func post(ctx context.Context, client *http.Client, addr, body string) (*http.Re
 	return client.Do(r)
 }
 
-// one sends a request and reads its stream to the end.
+// dial makes a connection that knows when what it reads has come.
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return watchArrivals(c.(*net.TCPConn))
+}
+
+// one sends a request and reads its stream to the end. An event's delay ends
+// when it has come to the client's socket: how long the load generator, which
+// has a thousand others to read, takes to wake up for it is nothing of the
+// subject's.
 func (t *tally) one(client *http.Client, addr, body string, counted span) {
 	sent := time.Now()
+	var conn *arrivals
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		GotConn: func(c httptrace.GotConnInfo) { conn, _ = c.Conn.(*arrivals) },
+	})
 	var first float64
 	var delays []float64
 	events, done := 0, false
-	resp, err := post(context.Background(), client, addr, body)
+	resp, err := post(ctx, client, addr, body)
 	if err == nil {
 		defer resp.Body.Close()
 		for s := lines(resp.Body); s.Scan(); {
-			now := time.Now()
 			if at, ok := stamp(s.Bytes()); ok {
 				if events++; events == 1 {
-					first = ms(now.Sub(sent))
+					first = ms(time.Since(sent))
 				}
 				if counted.has(at) {
-					delays = append(delays, ms(now.Sub(at)))
+					delays = append(delays, ms(conn.last.Sub(at)))
 				}
 			}
 			done = done || string(s.Bytes()) == "data: [DONE]"

@@ -6,12 +6,14 @@
 //	go run . -only reverseproxy,expediter -rate 200 -seconds 15s
 //
 // A replica streams events at a fixed pace and stamps each with the time it
-// was written; the load generator sends requests in open loop and compares,
-// once as many streams end as begin. CPU is what the operating system charged
+// was written; the load generator sends requests in open loop and compares that,
+// once as many streams end as begin, with the time at which the event had come to
+// its socket, which the system notes on Linux (elsewhere: when it was read, which
+// is the load generator's delay as well). CPU is what the operating system charged
 // the process in the middle. A second load with a fifth of the events per
 // stream tells what one event costs and what one request does. A subject has
 // half of the processors to itself, and load and replicas have the others: where
-// all share all (-apart=false), a delay is also the load generator's, and the
+// all share all (-apart=false), a delay is also the others', and the
 // system's, which chooses a processor for each thread. The subjects run side by
 // side and take turns under load, so that a machine that changes its pace changes
 // it for all. The p99 of the event delay is the median of those of all rounds: in
@@ -90,7 +92,7 @@ type result struct {
 	Failed        int
 	FirstP50      float64 // ms from sending the request to its first event
 	FirstP99      float64
-	EventP50      float64 // ms from the replica's write to the client's read
+	EventP50      float64 // ms from the replica's write to the client's socket
 	EventP95      float64
 	EventP99      float64   // the median of Rounds
 	Rounds        []float64 // p99 of each round
